@@ -1,5 +1,5 @@
-/* tapir: everything. Start reading at tensor.h, ops.h, composites.h, grad.h, graph.h, nn.h, train.h,
- * control.h, capture.h, onnx.h. */
+/* tapir: everything. Start reading at tensor.h, ops.h, composites.h, indexing.h, grad.h,
+ * graph.h, nn.h, train.h, control.h, capture.h, onnx.h. */
 #ifndef TAPIR_TAPIR_H
 #define TAPIR_TAPIR_H
 
@@ -9,6 +9,7 @@
 #include "control.h"
 #include "grad.h"
 #include "graph.h"
+#include "indexing.h"
 #include "nn.h"
 #include "onnx.h"
 #include "ops.h"

@@ -1,5 +1,6 @@
 /* More of the same elements, and elements moved along an axis. */
 #include "composite/composite.h"
+#include "composite/places.h"
 
 #include <string.h>
 
@@ -96,8 +97,8 @@ TPI_COMPOSITE(tp_roll, (tp_tensor * x, int64_t shift, int axis), x, shift, axis)
         return failed;
     const int64_t size = x->shape[own];
     if (tpi_dim_is_symbolic(size) || tpi_dim_is_symbolic(shift)) { /* how far, a run knows */
-        tp_tensor *from = tp_sub(tpi_iota(at, x, size), tpi_size_tensor(at, x, shift));
-        return tp_gather(x, tp_mod(from, tpi_size_tensor(at, x, size)), own);
+        tp_tensor *from = tp_sub(tpi_iota(at, x, size), tpi_size_of(at, x, shift, TP_I64));
+        return tp_gather(x, tp_mod(from, tpi_size_of(at, x, size, TP_I64)), own);
     }
     const int64_t on = size ? (shift % size + size) % size : 0;
     return on ? last_first(at, x, own, on) : x;

@@ -112,24 +112,6 @@ tp_tensor *tpi_refuse_size(tpi_at at, const char *what, const char *name, const 
     return NULL;
 }
 
-/* ---- sizes as tensors ----------------------------------------------------------------------------- */
-
-tp_tensor *tpi_iota(tpi_at at, tp_tensor *x, int64_t size)
-{
-    if (!tpi_dim_is_symbolic(size))
-        return tp_arange(x->ctx, TP_I64, size, 0, 1);
-    tp_tensor *one = tpi_beside(at, x, tp_scalar(x->ctx, TP_I64, 1));
-    return tp_cumsum(tp_broadcast(one, 1, &size), 0, true, false);
-}
-
-tp_tensor *tpi_size_tensor(tpi_at at, tp_tensor *x, int64_t size)
-{
-    if (!tpi_dim_is_symbolic(size))
-        return tp_tensor_new(x->ctx, TP_I64, TP_SCALAR, &size);
-    tp_tensor *zero = tpi_beside(at, x, tp_scalar(x->ctx, TP_I64, 0));
-    return tp_extent(tp_broadcast(zero, 1, &size), TP_ALL, TP_I64);
-}
-
 /* NULL when the sizes broadcast. */
 static tp_tensor *refuse_sizes(tpi_at at, const char *what, const tp_tensor *a,
                                const tp_tensor *b)
@@ -171,4 +153,9 @@ void tpi_all_beside(tpi_at at, int n, tp_tensor **const *t)
         symbolic = *t[i] && (*t[i])->graph ? *t[i] : NULL;
     for (int i = 0; i < n && symbolic; i++)
         *t[i] = tpi_beside(at, symbolic, *t[i]);
+}
+
+tp_tensor *tpi_whole(tpi_at at, tp_tensor *like, double v)
+{
+    return tp_cast(tp_scalar_like(like, v), TP_I64);
 }

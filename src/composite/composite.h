@@ -5,6 +5,7 @@
 
 #include "op/sizes.h"
 #include "tapir/control.h"
+#include "tapir/indexing.h"
 #include "tapir/nn.h"
 
 /* The user's line, which composites and their helpers have as `at`. */
@@ -62,12 +63,11 @@ int tpi_own_axis(tpi_at at, const char *what, const tp_tensor *x, int64_t axis,
 tp_tensor *tpi_refuse_size(tpi_at at, const char *what, const char *name, const tp_tensor *x,
                            int64_t v);
 
-/* 0, 1, 2, ... below a size, [size], i64; symbolic when that is one of x's graph. */
-tp_tensor *tpi_iota(tpi_at at, tp_tensor *x, int64_t size);
-/* A number, or a size of x's graph, as a tensor of rank 0, i64. */
-tp_tensor *tpi_size_tensor(tpi_at at, tp_tensor *x, int64_t size);
 /* tp_diagonal for another composite, of an x that is good and has two axes. */
 tp_tensor *tpi_diagonal(tpi_at at, tp_tensor *x, int64_t k);
+
+/* A whole number as i64, symbolic when `like` is. */
+tp_tensor *tpi_whole(tpi_at at, tp_tensor *like, double v);
 
 /* log_softmax for another composite, which is named when x is refused. */
 tp_tensor *tpi_log_softmax(tpi_at at, const char *what, tp_tensor *x, int64_t axis);

@@ -1,5 +1,6 @@
 /* Matrices by their diagonals. A diagonal k has the elements [i, i + k]. */
 #include "composite/composite.h"
+#include "composite/places.h"
 
 /* NULL when x has that many axes and k is a number, or a size. */
 static tp_tensor *refuse(tpi_at at, const char *what, const tp_tensor *x, int rank, int64_t k)
@@ -38,7 +39,7 @@ tp_tensor *tpi_diagonal(tpi_at at, tp_tensor *x, int64_t k)
         shape[i] = i < x->rank - 2 ? x->shape[i] : i == x->rank - 1 ? 1 : size;
     tp_tensor *rows = tp_slice(x, -2, row, tpi_dim_add(dims, row, size), 1);
     tp_tensor *place = tpi_beside(at, x, tpi_iota(at, x, size));
-    place = tp_unsqueeze(tp_add(place, tpi_size_tensor(at, x, column)), 1);
+    place = tp_unsqueeze(tp_add(place, tpi_size_of(at, x, column, TP_I64)), 1);
     place = tp_broadcast(place, x->rank, shape);
     return tp_squeeze(tp_take_along(rows, place, -1), -1);
 }
@@ -93,7 +94,7 @@ static tp_tensor *triangle(tpi_at at, const char *what, tp_tensor *x, int64_t k,
     if (failed)
         return failed;
     tp_tensor *d = diagonals(at, x, x->shape[x->rank - 2], x->shape[x->rank - 1]);
-    tp_tensor *edge = tpi_size_tensor(at, x, k);
+    tp_tensor *edge = tpi_size_of(at, x, k, TP_I64);
     tp_tensor *kept = upper ? tp_ge(d, edge) : tp_le(d, edge);
     return tp_where(kept, x, tp_scalar_like(x, 0));
 }

@@ -2,15 +2,6 @@
 
 #include "op/window.h"
 
-tp_tensor *tpi_iota(tpi_at at, tp_tensor *like, int64_t size)
-{
-    enum { LARGE = 1 << 16 }; /* for a constant of a graph */
-    if (!like->graph || (size >= 0 && size <= LARGE))
-        return tp_arange(like->ctx, TP_I64, size, 0, 1);
-    tp_tensor *one = tp_cast(tp_scalar_like(like, 1), TP_I64);
-    return tp_cumsum(tp_broadcast(one, 1, &size), 0, true, false);
-}
-
 tp_tensor *tpi_size_of(tpi_at at, tp_tensor *like, int64_t size, tp_dtype dtype)
 {
     if (!tpi_dim_is_symbolic(size))

@@ -5,8 +5,6 @@
 #include "composite/composite.h"
 #include "core/dim.h"
 
-/* 0, 1, ... below a size, i64 [size]; a node where `like` is symbolic and the size is, or is large. */
-tp_tensor *tpi_iota(tpi_at at, tp_tensor *like, int64_t size);
 /* A size, which is symbolic only where `like` is, as a number of that type. */
 tp_tensor *tpi_size_of(tpi_at at, tp_tensor *like, int64_t size, tp_dtype dtype);
 /* v [n] as something of the given rank, along one of its axes. */

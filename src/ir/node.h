@@ -142,7 +142,8 @@ typedef struct tpi_range {
 typedef enum tpi_update {
     TPI_UPDATES_NOTHING,
     TPI_UPDATES_BY_SETTING, /* what the last operand has there */
-    TPI_UPDATES_BY_ADDING
+    TPI_UPDATES_BY_ADDING,
+    TPI_UPDATES_BY_MEETING /* a product, the greater or the lesser */
 } tpi_update;
 
 /* Of one element of an elementwise op (kernel/text/elem.def). */

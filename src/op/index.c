@@ -3,6 +3,7 @@
 #include "kernel/text/elem.h"
 #include "kernel/text/vec.h"
 #include "op/sizes.h"
+#include "tapir/indexing.h"
 
 #include <stddef.h>
 #include <string.h>
@@ -23,8 +24,9 @@ static const tpi_attr axis_table[] = {
     {0},
 };
 
-/* One of the ops on x, index and, when there are three operands, src. Gathered are slices: of any sizes. */
-#define INDEX(name_, n_in_, rule, factors_, updates_, isa, ...)                                \
+/* One of the ops on x, index and, when there are three operands, src. Those of slices take any sizes.
+ * y_read: the gradient's rule reads the values of the result. */
+#define INDEX(name_, n_in_, rule, y_read, factors_, updates_, isa, ...)                        \
     static const tpi_call name_##_calls[TP_N_DTYPES] = {__VA_ARGS__};                          \
     const tpi_op tpi_op_##name_ = {.name = #name_,                                             \
                                    .code = TPI_OP_##name_,                                     \
@@ -36,7 +38,8 @@ static const tpi_attr axis_table[] = {
                                    .factors = factors_,                                        \
                                    .grad = rule,                                               \
                                    .grad_reads_x = true,                                       \
-                                   .any_size = factors_ == slice_factors && n_in_ == 2,        \
+                                   .grad_reads_y = y_read,                                     \
+                                   .any_size = factors_ == slice_factors,                      \
                                    .index_in = 1,                                              \
                                    .text = "index",                                            \
                                    .slices = factors_ == slice_factors,                        \
@@ -64,16 +67,16 @@ static bool refuse_index(tpi_infer *q, int i)
                             tp_dtype_name((tp_dtype)q->in[i]->dtype));
 }
 
-/* The operand src is of x's type and of the given shape; `add`: of a type that can be added. */
-static bool refuse_src(tpi_infer *q, int rank, const int64_t *shape, bool add)
+/* The operand src is of x's type and of the given shape; `none`: what bools have not, or NULL. */
+static bool refuse_src(tpi_infer *q, int rank, const int64_t *shape, const char *none)
 {
     const tp_tensor *x = q->in[0], *src = q->in[2];
     if (src->dtype != x->dtype)
         return tpi_refuse(q, TP_E_DTYPE, "x is %s, src is %s",
                           tp_dtype_name((tp_dtype)x->dtype),
                           tp_dtype_name((tp_dtype)src->dtype));
-    if (add && x->dtype == TP_BOOL)
-        return tpi_refuse(q, TP_E_DTYPE, "x is bool, which has no sum");
+    if (none && x->dtype == TP_BOOL)
+        return tpi_refuse(q, TP_E_DTYPE, "x is bool, which has no %s", none);
     if (src->rank != rank || memcmp(src->shape, shape, sizeof *shape * (size_t)rank) != 0)
         return tpi_refuse(q, TP_E_SHAPE, "src is %s where x %s and index %s ask for %s",
                           SHAPE(src), SHAPE(x), SHAPE(q->in[1]),
@@ -122,7 +125,7 @@ bool tpi_indices_in_range(tp_tensor *const *in, const void *attrs)
     return true;
 }
 
-/* Of gather, scatter_add and scatter, by slices of x [a..., axis, b...] and src [a..., index..., b...]: the
+/* Of gather, scatter and those like it, by slices of x [a..., axis, b...] and src [a..., index..., b...]: the
  * first reads one for each index, the others combine those that go to one place. */
 static void slice_factors(const tp_tensor *t, int k, tpi_factor *f)
 {
@@ -191,7 +194,7 @@ static void gather_grad(tpi_grad *g)
                  : tp_scatter_add(zeros, g->x[1], g->dy, (int)a->axis));
 }
 
-INDEX(gather, 2, gather_grad, slice_factors, NOTHING, TPI_ISA_gather, TPI_MOVED(gather));
+INDEX(gather, 2, gather_grad, false, slice_factors, NOTHING, TPI_ISA_gather, TPI_MOVED(gather));
 
 tp_tensor *tp_gather_at(const char *file, int line, tp_tensor *x, tp_tensor *index, int axis)
 {
@@ -201,21 +204,21 @@ TPI_BARE(tp_tensor *, tp_gather, (tp_tensor * x, tp_tensor *index, int axis), x,
 
 /* ---- scatter_add, scatter: the opposite -------------------------------------------------------- */
 
-static bool put_infer(tpi_infer *q, bool add)
+static bool put_infer(tpi_infer *q, const char *none)
 {
-    if (!gather_infer(q) || !refuse_src(q, q->rank, q->shape, add))
+    if (!gather_infer(q) || !refuse_src(q, q->rank, q->shape, none))
         return false;
     return tpi_infer_like(q, 0);
 }
 
 static bool scatter_add_infer(tpi_infer *q)
 {
-    return put_infer(q, true);
+    return put_infer(q, "sum");
 }
 
 static bool scatter_infer(tpi_infer *q)
 {
-    return put_infer(q, false);
+    return put_infer(q, NULL);
 }
 
 static void scatter_add_grad(tpi_grad *g)
@@ -227,13 +230,22 @@ static void scatter_add_grad(tpi_grad *g)
         tpi_give(g, 2, tp_gather(g->dy, g->x[1], (int)a->axis));
 }
 
+tp_tensor *tpi_iota(tpi_at at, tp_tensor *like, int64_t size)
+{
+    enum { LARGE = 1 << 16 }; /* for a constant of a graph */
+    if (!like->graph || (size >= 0 && size <= LARGE))
+        return tp_arange_at(at.file, at.line, like->ctx, TP_I64, size, 0, 1);
+    tp_tensor *one =
+        tp_cast_at(at.file, at.line, tp_scalar_like_at(at.file, at.line, like, 1), TP_I64);
+    return tp_cumsum_at(at.file, at.line, tp_broadcast_at(at.file, at.line, one, 1, &size), 0,
+                        true, false);
+}
+
 tp_tensor *tpi_last_writer(tpi_at at, tp_tensor *flat, int64_t size, tp_tensor **number)
 {
     if (flat->status != TP_OK)
         return flat;
-    tp_tensor *one = tp_scalar_like_at(at.file, at.line, flat, 1);
-    tp_tensor *ones = tp_broadcast_at(at.file, at.line, one, 1, flat->shape);
-    *number = tp_cumsum_at(at.file, at.line, ones, 0, true, false);
+    *number = tpi_iota(at, flat, flat->shape[0]);
     tp_tensor *none = tpi_zeros(at, flat, 1, &size);
     tp_tensor *last = tp_scatter_at(at.file, at.line, none, flat, *number, 0);
     return tp_gather_at(at.file, at.line, last, flat, 0);
@@ -271,8 +283,9 @@ static void scatter_grad(tpi_grad *g)
     }
 }
 
-INDEX(scatter_add, 3, scatter_add_grad, slice_factors, BY_ADDING, 0, TPI_NUMBERS(scatter_add));
-INDEX(scatter, 3, scatter_grad, slice_factors, BY_SETTING, 0, TPI_MOVED(scatter));
+INDEX(scatter_add, 3, scatter_add_grad, false, slice_factors, BY_ADDING, 0,
+      TPI_NUMBERS(scatter_add));
+INDEX(scatter, 3, scatter_grad, false, slice_factors, BY_SETTING, 0, TPI_MOVED(scatter));
 
 tp_tensor *tp_scatter_add_at(const char *file, int line, tp_tensor *x, tp_tensor *index,
                              tp_tensor *src, int axis)
@@ -289,6 +302,134 @@ tp_tensor *tp_scatter_at(const char *file, int line, tp_tensor *x, tp_tensor *in
 }
 TPI_BARE(tp_tensor *, tp_scatter, (tp_tensor * x, tp_tensor *index, tp_tensor *src, int axis),
          x, index, src, axis)
+
+/* ---- scatter_max, scatter_min: the greatest, the least of what meets at a place --------------------- */
+
+static bool scatter_max_infer(tpi_infer *q)
+{
+    return put_infer(q, NULL);
+}
+#define scatter_min_infer scatter_max_infer
+
+/* In equal shares to x's element and the sources that are the result; NaN is one when there are any. */
+static void extremum_grad(tpi_grad *g)
+{
+    const int axis = (int)((const axis_attrs *)g->attrs)->axis;
+    tp_tensor *x = g->x[0], *index = g->x[1], *src = g->x[2], *zero = tp_scalar_like(g->dy, 0);
+    tp_tensor *at = tp_gather(g->y, index, axis);
+    tp_tensor *is_x = tp_or(tp_eq(x, g->y), tp_ne(x, x));
+    tp_tensor *is_src = tp_or(tp_eq(src, at), tp_ne(src, src));
+    const tp_dtype dtype = (tp_dtype)g->dy->dtype;
+    tp_tensor *n = tp_scatter_add(tp_cast(is_x, dtype), index, tp_cast(is_src, dtype), axis);
+    tp_tensor *share = tp_div(g->dy, n);
+    if (tpi_wants(g, 0))
+        tpi_give(g, 0, tp_where(is_x, share, zero));
+    if (tpi_wants(g, 2))
+        tpi_give(g, 2, tp_where(is_src, tp_gather(share, index, axis), zero));
+}
+
+/* An instance for each type: an order is not that of other types of its width. */
+#define ORDERED(name)                                                                          \
+    [TP_BOOL] = tpk_##name##_bool, [TP_I8] = tpk_##name##_i8, [TP_I16] = tpk_##name##_i16,     \
+    [TP_I32] = tpk_##name##_i32, [TP_I64] = tpk_##name##_i64, [TP_U8] = tpk_##name##_u8,       \
+    [TP_U16] = tpk_##name##_u16, [TP_U32] = tpk_##name##_u32, [TP_U64] = tpk_##name##_u64,     \
+    [TP_F32] = tpk_##name##_f32, [TP_F64] = tpk_##name##_f64
+
+INDEX(scatter_max, 3, extremum_grad, true, slice_factors, BY_MEETING, 0, ORDERED(scatter_max));
+INDEX(scatter_min, 3, extremum_grad, true, slice_factors, BY_MEETING, 0, ORDERED(scatter_min));
+
+tp_tensor *tp_scatter_max_at(const char *file, int line, tp_tensor *x, tp_tensor *index,
+                             tp_tensor *src, int axis)
+{
+    return index_op(TPI_AT(file, line), &tpi_op_scatter_max, x, index, src, axis);
+}
+TPI_BARE(tp_tensor *, tp_scatter_max,
+         (tp_tensor * x, tp_tensor *index, tp_tensor *src, int axis), x, index, src, axis)
+
+tp_tensor *tp_scatter_min_at(const char *file, int line, tp_tensor *x, tp_tensor *index,
+                             tp_tensor *src, int axis)
+{
+    return index_op(TPI_AT(file, line), &tpi_op_scatter_min, x, index, src, axis);
+}
+TPI_BARE(tp_tensor *, tp_scatter_min,
+         (tp_tensor * x, tp_tensor *index, tp_tensor *src, int axis), x, index, src, axis)
+
+/* ---- scatter_mul: the product of what meets at a place ---------------------------------------------- */
+
+static bool scatter_mul_infer(tpi_infer *q)
+{
+    return put_infer(q, "product");
+}
+
+/* Of 0, 1, ... the places before them (behind them), where there are such, else the same. */
+static tp_tensor *neighbour(const tpi_grad *g, tp_tensor *i, bool behind)
+{
+    tp_tensor *one = tp_scalar_like(i, 1), *n = tp_extent(i, 1, (int64_t[]){0}, TP_I64);
+    return behind ? tp_min(tp_add(i, one), tp_sub(n, one))
+                  : tp_max(tp_sub(i, one), tp_scalar_like(i, 0));
+}
+
+/* Of factors whose places, `number`, are in order: each one's product of all others that meet where it
+ * does, those before it times those behind, as the gradient of prod has it. */
+static tp_tensor *product_of_others(const tpi_grad *g, tp_tensor *factor, tp_tensor *number,
+                                    int axis)
+{
+    if (tp_failed(factor) || tp_failed(number))
+        return tp_failed(factor) ? factor : number;
+    tp_tensor *side[2], *zero = tp_scalar_like(factor, 0), *one = tp_scalar_like(factor, 1);
+    tp_tensor *zeros = tpi_zeros(g->at, factor, factor->rank, factor->shape);
+    tp_tensor *i = tpi_iota(g->at, number, number->shape[0]);
+    const int64_t shape[TP_MAX_RANK] = {number->shape[0], 1, 1, 1, 1, 1, 1, 1};
+    for (int behind = 0; behind < 2; behind++) {
+        tp_tensor *next = neighbour(g, i, behind);
+        tp_tensor *ends = tp_or(tp_eq(i, next), tp_ne(number, tp_gather(number, next, 0)));
+        ends = tp_reshape(ends, factor->rank - axis, shape);
+        side[behind] = tp_recur(tp_where(ends, zero, tp_gather(factor, next, axis)),
+                                tp_where(ends, one, zeros), axis, behind);
+    }
+    return tp_mul(side[0], side[1]);
+}
+
+/* Places of x's elements along the axis, then those of the sources, [n + m], none below 0. */
+static tp_tensor *places_of_all(const tpi_grad *g, int axis)
+{
+    tp_tensor *index = tp_flatten(g->x[1], 0);
+    tp_tensor *size = tp_extent(g->x[0], 1, (int64_t[]){axis}, TP_I64);
+    index = tp_where(tp_lt(index, tp_scalar_like(index, 0)), tp_add(index, size), index);
+    return tp_concat(TPI_IN(tpi_iota(g->at, index, g->x[0]->shape[axis]), index), 0);
+}
+
+/* x's elements and the sources are sorted by their places, and what is found of them is sorted back. */
+static void scatter_mul_grad(tpi_grad *g)
+{
+    const int axis = (int)((const axis_attrs *)g->attrs)->axis, rank = g->x[0]->rank;
+    int64_t shape[TP_MAX_RANK];
+    memcpy(shape, g->x[0]->shape, sizeof shape);
+    const int64_t n = shape[axis];
+    shape[axis] = tpi_sizes_product(tpi_dims_of(g->dy), g->x[1]->rank, g->x[1]->shape);
+    tp_tensor *number = places_of_all(g, axis), *src = tp_reshape(g->x[2], rank, shape);
+    tp_tensor *order = tp_argsort(number, 0, false), *back = tp_argsort(order, 0, false);
+    number = tp_gather(number, order, 0);
+    tp_tensor *factor = tp_gather(tp_concat(TPI_IN(g->x[0], src), axis), order, axis);
+    tp_tensor *dx = product_of_others(g, factor, number, axis);
+    dx = tp_gather(tp_mul(dx, tp_gather(g->dy, number, axis)), back, axis);
+    tp_tensor *of_src = tp_slice(dx, axis, n, TP_END, 1);
+    if (tpi_wants(g, 0))
+        tpi_give(g, 0, tp_slice(dx, axis, 0, n, 1));
+    if (tpi_wants(g, 2))
+        tpi_give(g, 2, tp_reshape(of_src, g->x[2]->rank, g->x[2]->shape));
+}
+
+INDEX(scatter_mul, 3, scatter_mul_grad, false, slice_factors, BY_MEETING, 0,
+      TPI_NUMBERS(scatter_mul));
+
+tp_tensor *tp_scatter_mul_at(const char *file, int line, tp_tensor *x, tp_tensor *index,
+                             tp_tensor *src, int axis)
+{
+    return index_op(TPI_AT(file, line), &tpi_op_scatter_mul, x, index, src, axis);
+}
+TPI_BARE(tp_tensor *, tp_scatter_mul,
+         (tp_tensor * x, tp_tensor *index, tp_tensor *src, int axis), x, index, src, axis)
 
 /* ---- take_along, put_along_add: one element for each index -------------------------------------- */
 
@@ -313,7 +454,7 @@ static bool take_along_infer(tpi_infer *q)
 static bool put_along_add_infer(tpi_infer *q)
 {
     const tp_tensor *index = q->in[1];
-    if (!take_along_infer(q) || !refuse_src(q, index->rank, index->shape, true))
+    if (!take_along_infer(q) || !refuse_src(q, index->rank, index->shape, "sum"))
         return false;
     return tpi_infer_like(q, 0);
 }
@@ -334,9 +475,9 @@ static void put_along_add_grad(tpi_grad *g)
         tpi_give(g, 2, tp_take_along(g->dy, g->x[1], (int)a->axis));
 }
 
-INDEX(take_along, 2, take_along_grad, element_factors, NOTHING, TPI_ISA_take_along,
+INDEX(take_along, 2, take_along_grad, false, element_factors, NOTHING, TPI_ISA_take_along,
       TPI_MOVED(take_along));
-INDEX(put_along_add, 3, put_along_add_grad, element_factors, BY_ADDING, 0,
+INDEX(put_along_add, 3, put_along_add_grad, false, element_factors, BY_ADDING, 0,
       TPI_NUMBERS(put_along_add));
 
 tp_tensor *tp_take_along_at(const char *file, int line, tp_tensor *x, tp_tensor *index,

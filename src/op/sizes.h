@@ -77,6 +77,8 @@ typedef struct tpi_concat_attrs {
 /* Zeros of a shape, symbolic when `like` is, of like's type. */
 tp_tensor *tpi_zeros(tpi_at at, tp_tensor *like, int rank, const int64_t *shape);
 
+/* 0, 1, ... of like's type, so many; symbolic when `like` is. (index.c) */
+tp_tensor *tpi_iota(tpi_at at, tp_tensor *like, int64_t size);
 /* Of indices [n] into an axis of that size: for each the number of the last one that names its place.
  * *number: 0, 1, ... n - 1, unless the indices are a failed tensor, which is returned. (index.c) */
 tp_tensor *tpi_last_writer(tpi_at at, tp_tensor *flat, int64_t size, tp_tensor **number);

@@ -287,6 +287,10 @@ static void summed(bed *b, double weight)
     REAL(tp_shrink, bias, tp_shrink(b->x, 0, v))                                               \
     REAL(tp_clip_min, lo, tp_clip_min(b->x, v))                                                \
     REAL(tp_clip_max, hi, tp_clip_max(b->x, v))                                                \
+    SIZE(tp_bincount, n, tp_bincount(tp_cast(b->x, TP_I64), NULL, v))                          \
+    SIZE(tp_histogram, n, tp_histogram(b->x, v, 0, 1))                                         \
+    REAL(tp_histogram, lo, tp_histogram(b->x, 2, v, 1e30))                                     \
+    REAL(tp_histogram, hi, tp_histogram(b->x, 2, -1e30, v))                                    \
     REAL(tp_layer_norm, eps, tp_layer_norm(b->x, NULL, NULL, v))                               \
     REAL(tp_batch_norm, eps, tp_batch_norm(b->x, NULL, NULL, b->c, b->c, v))                   \
     REAL(tp_batch_norm_train, momentum, tp_batch_norm_train(b->x, NULL, NULL, b->param, NULL, v, 0)) \

@@ -2,9 +2,9 @@
  * operands, types and sizes that do not fit, absurd counts. See misuse.h. */
 #include "misuse.h"
 
-static const misuse *const lists[] = {misuse_base, misuse_tensor,  misuse_ops, misuse_arrays,
-                                      misuse_grad, misuse_graph,   misuse_nn,
-                                      misuse_onnx, misuse_capture, misuse_control};
+static const misuse *const lists[] = {
+    misuse_base,  misuse_tensor, misuse_ops,  misuse_arrays,  misuse_indexing, misuse_grad,
+    misuse_graph, misuse_nn,     misuse_onnx, misuse_capture, misuse_control};
 enum { N_LISTS = sizeof lists / sizeof *lists };
 
 static const char *the_case; /* which runs now */

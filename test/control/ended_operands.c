@@ -74,6 +74,9 @@ static tp_tensor *make(tp_graph *g, const char *name, char type)
     X(tp_take_along, "fa", x[0], x[1], 0)                                                      \
     X(tp_scatter_add, "fif", x[0], x[1], x[2], 0)                                              \
     X(tp_scatter, "fif", x[0], x[1], x[2], 0)                                                  \
+    X(tp_scatter_max, "fif", x[0], x[1], x[2], 0)                                              \
+    X(tp_scatter_min, "fif", x[0], x[1], x[2], 0)                                              \
+    X(tp_scatter_mul, "fif", x[0], x[1], x[2], 0)                                              \
     X(tp_put_along_add, "faf", x[0], x[1], x[2], 0)                                            \
     X(tp_concat, "ffff", 4, x, 0)                                                              \
     X(tp_stack, "ffff", 4, x, 0)                                                               \

@@ -10,6 +10,7 @@
 #include "op/sizes.h"
 #include "tapir/composites.h"
 #include "tapir/control.h"
+#include "tapir/indexing.h"
 
 static inline tp_tensor *sample_must(tp_tensor *t, int line)
 {
@@ -68,6 +69,8 @@ static inline void sample_moves(tp_ctx *tp, tp_graph *g, tp_tensor *x)
     tp_tensor *index = MUST(tp_tensor_new(tp, TP_I64, TP_DIMS(3), places));
     tp_tensor *rows = MUST(tp_gather(x, index, 1));
     MUST(tp_scatter_add(x, index, rows, 1)), MUST(tp_scatter(x, index, rows, 1));
+    MUST(tp_scatter_max(x, index, rows, 1)), MUST(tp_scatter_min(x, index, rows, 1));
+    MUST(tp_scatter_mul(x, index, rows, 1));
     tp_tensor *along = MUST(tp_cast(rows, TP_I32));
     tp_tensor *taken = MUST(tp_take_along(x, along, 1));
     MUST(tp_put_along_add(x, along, taken, 1)), MUST(tp_one_hot(index, 4, TP_F32));

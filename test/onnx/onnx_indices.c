@@ -126,9 +126,87 @@ static void one_hot(void **state)
     }
 }
 
+/* ---- results as large as values that a run has say ------------------------------------------------ */
+
+enum { N_FED = 5, MOST_OUT = 4 };
+
+/* Of x f32 [n], or of x and c bool [n]. */
+static tp_graph *load_of_free(tp_ctx *tp, const char *op, bool has_c, int n_out, bool unsorted)
+{
+    static const char *const names[] = {"y0", "y1", "y2", "y3"};
+    const int64_t free_size = -1;
+    const char *out[MOST_OUT + 1] = {0};
+    bytes g = {0};
+    memcpy(out, names, (size_t)n_out * sizeof *out);
+    bytes n = node(op, has_c ? NAMES("x", "c") : NAMES("x"), out);
+    if (unsorted)
+        put_message(&n, TPI_PB_NODE_ATTRIBUTE, attr_int("sorted", 0));
+    put_message(&g, TPI_PB_GRAPH_INPUT, value("x", TPI_PB_F32, 1, &free_size, "n"));
+    if (has_c)
+        put_message(&g, TPI_PB_GRAPH_INPUT, value("c", TPI_PB_BOOL, 1, &free_size, "n"));
+    put_message(&g, TPI_PB_GRAPH_NODE, n);
+    for (int i = 0; i < n_out; i++)
+        put_message(&g, TPI_PB_GRAPH_OUTPUT, value(out[i], TPI_PB_F32, 0, NULL, NULL));
+    bytes m = model(g);
+    tp_graph *loaded = tp_onnx_load_bytes(tp, m.at, m.size, NULL, NULL);
+    free(m.at);
+    if (!loaded)
+        fail_msg("%s: %s", op, tp_error_message(tp));
+    return loaded;
+}
+
+/* Results of n elements each, as numbers. */
+static void try_found(tp_ctx *tp, tp_graph *g, bool has_c, int n_out, const float *x,
+                      const double *want, int n)
+{
+    static const char *const names[] = {"y0", "y1", "y2", "y3"};
+    const bool c[N_FED] = {false, true, true, false, true};
+    tp_tensor *in[] = {tp_tensor_new(tp, TP_F32, TP_DIMS(N_FED), x),
+                       tp_tensor_new(tp, TP_BOOL, TP_DIMS(N_FED), c)};
+    for (int e = 0; e < N_ENGINES; e++) {
+        tp_tensor *out[MOST_OUT];
+        tp_program *p = tp_graph_compile(g, 1 + has_c, (const char *[]){"x", "c"}, n_out, names,
+                                         &(tp_compile_options){.engine = engines[e]});
+        if (!p || tp_program_run(p, in, out) != TP_OK)
+            fail_msg("engine %d: %s", e, tp_error_message(tp));
+        for (int k = 0; k < n_out; k++) {
+            const double *y = tp_data(tp_contiguous(tp_cast(out[k], TP_F64)));
+            const int size = k == 2 ? N_FED : n; /* the kinds of all */
+            assert_int_equal(tp_count(out[k]), size);
+            for (int i = 0; i < size; i++)
+                if (y[i] != want[i])
+                    fail_msg("engine %d, result %d, element %d: %g, not %g", e, k, i, y[i],
+                             want[i]);
+            want += size;
+        }
+        for (int k = 0; k < n_out; k++)
+            want -= k == 2 ? N_FED : n;
+        tp_program_free(p);
+    }
+}
+
+static void sizes_that_values_decide(void **state)
+{
+    tp_ctx *tp = *state;
+    const float some[N_FED] = {0, 3, -1, 0, 3}, none[N_FED] = {0};
+    tp_graph *g = load_of_free(tp, "NonZero", false, 1, false);
+    try_found(tp, g, false, 1, some, (const double[]){1, 2, 4}, 3);
+    try_found(tp, g, false, 1, none, (const double[]){0}, 0);
+    g = load_of_free(tp, "Compress", true, 1, false);
+    try_found(tp, g, true, 1, some, (const double[]){3, -1, 3}, 3);
+    g = load_of_free(tp, "Unique", false, 4, false);
+    try_found(tp, g, false, 4, some,
+              (const double[]){-1, 0, 3, 2, 0, 1, 1, 2, 0, 1, 2, 1, 2, 2}, 3);
+    try_found(tp, g, false, 4, none, (const double[]){0, 0, 0, 0, 0, 0, 0, 5}, 1);
+    g = load_of_free(tp, "Unique", false, 4, true);
+    try_found(tp, g, false, 4, some,
+              (const double[]){0, 3, -1, 0, 1, 2, 0, 1, 2, 0, 1, 2, 2, 1}, 3);
+}
+
 int main(void)
 {
     static const struct CMUnitTest tests[] = {CASE(gather_nd), CASE(scatter_nd),
-                                              CASE(scatter_elements), CASE(one_hot)};
+                                              CASE(scatter_elements), CASE(one_hot),
+                                              CASE(sizes_that_values_decide)};
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

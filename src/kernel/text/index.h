@@ -5,6 +5,9 @@
 
 #ifndef TPK_INDEX_ONCE
 #define TPK_INDEX_ONCE
+/* What a source does to what is at its place. */
+enum { TPK_PUT_SET, TPK_PUT_ADD, TPK_PUT_MUL, TPK_PUT_MAX, TPK_PUT_MIN };
+
 /* Moves `at` to the next position in row-major order, and k offsets with it; after the last
  * position all are back at the first. */
 static __attribute__((unused)) void tpk_index_step(int64_t rank, const int64_t *n, int64_t *at,
@@ -132,10 +135,15 @@ static __attribute__((unused)) void tpk_index_read(int64_t n, const int64_t *ind
 }
 #endif
 
-/* Sums of integers wrap. */
+/* Sums and products of integers wrap. */
 static inline __attribute__((unused)) T FN(index_plus)(T a, T b)
 {
     return (T)0.5 != (T)0 ? (T)(a + b) : (T)((uint64_t)a + (uint64_t)b);
+}
+
+static inline __attribute__((unused)) T FN(index_times)(T a, T b)
+{
+    return (T)0.5 != (T)0 ? (T)(a * b) : (T)((uint64_t)a * (uint64_t)b);
 }
 
 static __attribute__((unused)) void FN(index_add)(int64_t n, const T *restrict x, T *restrict y)
@@ -166,9 +174,31 @@ static __attribute__((unused)) void FN(index_fill)(int64_t n, T x, T *y)
     }
 }
 
-/* y[i] = x[i], or y[i] += x[i]; y without gaps. The last axes are one where x's strides allow. */
+/* y[i] = y[i] and x[i * step], as `how` says, which is not to set it. */
+static __attribute__((unused)) void FN(index_meet)(int64_t n, const T *restrict x, int64_t step,
+                                                   T *restrict y, int how)
+{
+    if (how == TPK_PUT_ADD && step == 1) {
+        FN(index_add)(n, x, y);
+        return;
+    }
+    for (int64_t i = 0; how == TPK_PUT_ADD && i < n; i++) {
+        y[i] = FN(index_plus)(y[i], x[i * step]);
+    }
+    for (int64_t i = 0; how == TPK_PUT_MUL && i < n; i++) {
+        y[i] = FN(index_times)(y[i], x[i * step]);
+    }
+    for (int64_t i = 0; how == TPK_PUT_MAX && i < n; i++) {
+        y[i] = FN(max)(y[i], x[i * step]);
+    }
+    for (int64_t i = 0; how == TPK_PUT_MIN && i < n; i++) {
+        y[i] = FN(min)(y[i], x[i * step]);
+    }
+}
+
+/* y[i] = x[i], or both meet in y[i]; y without gaps. The last axes are one where x's strides allow. */
 static __attribute__((unused)) void FN(index_row)(int64_t rank, const int64_t *n,
-                                                  const int64_t *s, const T *x, T *y, int add)
+                                                  const int64_t *s, const T *x, T *y, int how)
 {
     int64_t row = 1, step = 1, outer = rank, at[8] = {0}, offset[1] = {0};
     while (outer > 0 && (n[outer - 1] == 1 || row == 1 || s[outer - 1] == row * step)) {
@@ -180,12 +210,8 @@ static __attribute__((unused)) void FN(index_row)(int64_t rank, const int64_t *n
     const int64_t rows = tpk_index_count(outer, n);
     for (int64_t i = 0; i < rows; i++) {
         const T *const from = x + offset[0];
-        if (add && step == 1) {
-            FN(index_add)(row, from, y);
-        } else if (add) {
-            for (int64_t j = 0; j < row; j++) {
-                y[j] = FN(index_plus)(y[j], from[j * step]);
-            }
+        if (how != TPK_PUT_SET) {
+            FN(index_meet)(row, from, step, y, how);
         } else if (step == 1 && row >= 16) {
             __builtin_memcpy(y, from, (size_t)row * sizeof(T));
         } else if (step == 0 && row > 0) {
@@ -323,15 +349,15 @@ static __attribute__((unused)) void FN(index_take)(int64_t n, const int64_t *ind
     }
 }
 
-/* y[index[i]] = x[i], or += x[i]. */
+/* y[index[i]] = x[i], or both meet there. */
 static __attribute__((unused)) void FN(index_give)(int64_t n, const int64_t *index,
                                                    const T *restrict x, int64_t size,
-                                                   int64_t row, T *restrict y, int add)
+                                                   int64_t row, T *restrict y, int how)
 {
     for (int64_t i = 0; i < n; i++) {
         T *const to = y + (FN(index_named)(y, index, i, n, size, row, row) - y);
-        if (add) {
-            FN(index_add)(row, x + i * row, to);
+        if (how != TPK_PUT_SET) {
+            FN(index_meet)(row, x + i * row, 1, to, how);
         } else if (row == 1) {
             to[0] = x[i];
         } else if (row > 0) {
@@ -371,7 +397,7 @@ static __attribute__((unused)) int64_t FN(gather)(const tpk_view *in, const tpk_
         for (int64_t i = 0; i < count && !packed; i++) {
             const int64_t j = p[io[0]] < 0 ? p[io[0]] + size : p[io[0]];
             FN(index_row)
-            (inner, n, x.s + axis + 1, (const T *)x.p + xo[0] + j * x.s[axis], y, 0);
+            (inner, n, x.s + axis + 1, (const T *)x.p + xo[0] + j * x.s[axis], y, TPK_PUT_SET);
             y += row;
             tpk_index_step(index.rank, index.n, iat, 1, is, io);
         }
@@ -380,9 +406,9 @@ static __attribute__((unused)) int64_t FN(gather)(const tpk_view *in, const tpk_
     return 0;
 }
 
-/* Operands x, index, src:  y = x, then y[a, index[i], b] = or += src[a, i, b]. */
+/* Operands x, index, src:  y = x, then y[a, index[i], b] = src[a, i, b], or both meet there. */
 static __attribute__((unused)) int64_t FN(index_put)(const tpk_view *in, const tpk_view *out,
-                                                     int64_t axis, int add)
+                                                     int64_t axis, int how)
 {
     const tpk_view x = in[0], index = in[1], src = in[2];
     const int64_t size = x.n[axis], inner = x.rank - axis - 1;
@@ -391,7 +417,7 @@ static __attribute__((unused)) int64_t FN(index_put)(const tpk_view *in, const t
         return bad;
     }
     if (out->p != x.p) { /* else it is written over */
-        FN(index_row)(x.rank, x.n, x.s, (const T *)x.p, (T *)out->p, 0);
+        FN(index_row)(x.rank, x.n, x.s, (const T *)x.p, (T *)out->p, TPK_PUT_SET);
     }
     const int64_t *const p = (const int64_t *)index.p, *const n = x.n + axis + 1;
     const int64_t *const as[1] = {src.s}, *const is[2] = {index.s, src.s + axis};
@@ -403,13 +429,13 @@ static __attribute__((unused)) int64_t FN(index_put)(const tpk_view *in, const t
     for (int64_t a = 0; a < outer; a++) {
         if (packed) {
             FN(index_give)
-            (count, p, (const T *)src.p + ao[0], size, row, (T *)out->p + a * size * row, add);
+            (count, p, (const T *)src.p + ao[0], size, row, (T *)out->p + a * size * row, how);
         }
         for (int64_t i = 0; i < count && !packed; i++) {
             const int64_t j = p[io[0]] < 0 ? p[io[0]] + size : p[io[0]];
             FN(index_row)
             (inner, n, src.s + axis + index.rank, (const T *)src.p + ao[0] + io[1],
-             (T *)out->p + (a * size + j) * row, add);
+             (T *)out->p + (a * size + j) * row, how);
             tpk_index_step(index.rank, index.n, iat, 2, is, io);
         }
         tpk_index_step(axis, x.n, aat, 1, as, ao);
@@ -420,13 +446,31 @@ static __attribute__((unused)) int64_t FN(index_put)(const tpk_view *in, const t
 static __attribute__((unused)) int64_t FN(scatter)(const tpk_view *in, const tpk_view *out,
                                                    const int64_t *attr)
 {
-    return FN(index_put)(in, out, attr[0], 0);
+    return FN(index_put)(in, out, attr[0], TPK_PUT_SET);
 }
 
 static __attribute__((unused)) int64_t FN(scatter_add)(const tpk_view *in, const tpk_view *out,
                                                        const int64_t *attr)
 {
-    return FN(index_put)(in, out, attr[0], 1);
+    return FN(index_put)(in, out, attr[0], TPK_PUT_ADD);
+}
+
+static __attribute__((unused)) int64_t FN(scatter_mul)(const tpk_view *in, const tpk_view *out,
+                                                       const int64_t *attr)
+{
+    return FN(index_put)(in, out, attr[0], TPK_PUT_MUL);
+}
+
+static __attribute__((unused)) int64_t FN(scatter_max)(const tpk_view *in, const tpk_view *out,
+                                                       const int64_t *attr)
+{
+    return FN(index_put)(in, out, attr[0], TPK_PUT_MAX);
+}
+
+static __attribute__((unused)) int64_t FN(scatter_min)(const tpk_view *in, const tpk_view *out,
+                                                       const int64_t *attr)
+{
+    return FN(index_put)(in, out, attr[0], TPK_PUT_MIN);
 }
 
 /* attr: axis.  Operands x, index:  y[a, i, b] = x[a, index[a, i, b], b]. Rows of results that have
@@ -486,7 +530,7 @@ FN(put_along_add)(const tpk_view *in, const tpk_view *out, const int64_t *attr)
         return bad;
     }
     if (out->p != x.p) { /* else it is written over */
-        FN(index_row)(x.rank, x.n, x.s, (const T *)x.p, (T *)out->p, 0);
+        FN(index_row)(x.rank, x.n, x.s, (const T *)x.p, (T *)out->p, TPK_PUT_SET);
     }
     int64_t ys[8] = {0}, at[8] = {0}, offset[3] = {0};
     for (int64_t i = 0; i < x.rank; i++) {

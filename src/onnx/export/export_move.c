@@ -164,8 +164,8 @@ tpi_val tpi_export_scatter(tpi_export *x, const tp_tensor *t)
     const tpi_val src = tpi_permute(x, tpi_in(x, t, 2), t->in[2]->rank, src_to_front);
     const tpi_val index = tpi_put(x, "Unsqueeze", TPI_V(tpi_in(x, t, 1), tpi_int(x, -1)));
     const tpi_val y = tpi_put(x, "ScatterND", TPI_V(v, index, src));
-    if (t->op->code == TPI_OP_scatter_add)
-        tpi_put_text(x, "reduction", "add");
+    if (t->op->code != TPI_OP_scatter)
+        tpi_put_text(x, "reduction", t->op->code == TPI_OP_scatter_add ? "add" : "mul");
     return tpi_permute(x, y, t->rank, back);
 }
 

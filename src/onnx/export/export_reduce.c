@@ -19,6 +19,13 @@ static tpi_val unordered(tpi_export *x, tpi_val v)
     return tpi_put(x, "Add", TPI_V(tpi_as(x, v, TP_U64), tpi_constant(x, TP_U64, 0, 1, &top)));
 }
 
+/* The type in which runtimes find the greatest or least of elements of `type`. */
+static tp_dtype extremum_type(const char *name, tp_dtype type)
+{
+    /* the order of i64 is wrong in ONNX Runtime */
+    return type == TP_U32 ? TP_F64 : tpi_work_type(name, type == TP_U64 ? TP_I64 : type);
+}
+
 static bool is_extremum(const tp_tensor *t)
 {
     return t->op->code == TPI_OP_reduce_max || t->op->code == TPI_OP_reduce_min;
@@ -33,13 +40,49 @@ tpi_val tpi_export_reduce(tpi_export *x, const tp_tensor *t, const char *name)
     const bool turned = is_extremum(t) && tpi_type(x, v) == TP_U64;
     if (turned)
         v = ordered(x, v);
-    tp_dtype work = tpi_work_type(name, tpi_type(x, v));
-    if (t->dtype == TP_U32 && is_extremum(t)) /* the order of i64 is wrong in ONNX Runtime */
-        work = TP_F64;
+    const tp_dtype type = (tp_dtype)t->dtype;
+    const tp_dtype work =
+        is_extremum(t) ? extremum_type(name, type) : tpi_work_type(name, tpi_type(x, v));
     const bool listed = t->op->code == TPI_OP_sum; /* its axes are an operand */
     const tpi_val in[] = {tpi_as(x, v, work), listed ? tpi_ints(x, axes->n, axes->v) : 0};
     v = tpi_put_alike(x, name, t, 1 + listed, in);
     return turned ? unordered(x, v) : tpi_as(x, v, (tp_dtype)t->dtype);
+}
+
+/* Which sources go where, bool [n, m, 1...], so that it broadcasts against [..., n, m, b...]. */
+static tpi_val goes_there(tpi_export *x, const tp_tensor *t, int axis, int64_t m)
+{
+    static const int64_t off_on[] = {0, 1};
+    const tpi_val index = tpi_reshape(x, tpi_in(x, t, 1), NULL, 1, &m);
+    const tpi_val values = tpi_constant(x, TP_I64, 1, 2, off_on);
+    const tpi_val hot =
+        tpi_put_typed(x, "OneHot", TP_I64, TPI_V(index, tpi_size(x, t->shape[axis]), values));
+    tpi_put_int(x, "axis", 0);
+    int64_t shape[TP_MAX_RANK + 1] = {t->shape[axis], m, 1, 1, 1, 1, 1, 1, 1};
+    return tpi_reshape(x, tpi_as(x, hot, TP_BOOL), NULL, t->rank - axis + 1, shape);
+}
+
+/* ScatterND has no maximum before operator set 18: each element looks at every source, of which those that go
+ * elsewhere count as the element itself. */
+tpi_val tpi_export_scatter_extremum(tpi_export *x, const tp_tensor *t, const char *name)
+{
+    const int axis = (int)tpi_attr_int(t, "axis");
+    const tp_dtype type = (tp_dtype)t->dtype, work = extremum_type(name, type);
+    int64_t shape[TP_MAX_RANK];
+    memcpy(shape, t->shape, sizeof shape);
+    const int64_t m = shape[axis] = tpi_size_product(x, t->in[1]->rank, t->in[1]->shape);
+    tpi_val v = tpi_in(x, t, 0), src = tpi_reshape(x, tpi_in(x, t, 2), NULL, t->rank, shape);
+    v = tpi_as(x, ordered(x, v), work);
+    src = tpi_as(x, ordered(x, src), work);
+    v = tpi_put(x, "Unsqueeze", TPI_V(v, tpi_int(x, axis + 1)));
+    src = tpi_put(x, "Unsqueeze", TPI_V(src, tpi_int(x, axis)));
+    src = tpi_choose(x, goes_there(x, t, axis, m), src, v);
+    const tpi_val all = tpi_put(x, "Concat", TPI_V(v, src));
+    tpi_put_int(x, "axis", axis + 1);
+    const tpi_val y = tpi_put(x, name, TPI_V(all));
+    tpi_put_ints(x, "axes", 1, (const int64_t[]){axis + 1});
+    tpi_put_int(x, "keepdims", 0);
+    return type == TP_U64 ? unordered(x, y) : tpi_as(x, y, type);
 }
 
 /* The operand in a type in which the operator orders it. */

@@ -11,6 +11,7 @@
 #include "ir/graph_def.h"
 #include "onnx/format/model.h"
 #include "onnx/operators.h"
+#include "tapir/indexing.h"
 #include "tapir/nn.h"
 #include "tapir/onnx.h"
 

@@ -1,26 +1,11 @@
-/* Compress, NonZero, Unique, NonMaxSuppression: their result is as large as the values say, which have to be known
- * when the model is loaded. */
+/* Compress, NonZero, Unique, whose results are as large as values say, and NonMaxSuppression, whose operands have to be
+ * known when the model is loaded. */
 #include "onnx/import/import.h"
 
-/* The places of x [count], row-major, that are not zero, as a tensor [n] of i64; x is known. */
-static tp_tensor *places_of(tpi_onnx_op *o, tp_tensor *x)
+/* Operand i: its value, when that is known, so that sizes are; else a node. NULL after an error. */
+static tp_tensor *known_or_not(tpi_onnx_op *o, int i)
 {
-    x = tp_contiguous(tp_cast(tp_flatten(x, 0), TP_BOOL));
-    const bool *given = tp_data(x);
-    if (!given)
-        return x;
-    const int64_t count = tpi_count(x);
-    tpi_onnx_model *m = tpi_onnx_model_of(o);
-    const tpi_bump mark = m->memory;
-    int64_t *places = tpi_onnx_take(m, (size_t)count, sizeof *places), n = 0;
-    if (!places)
-        return tpi_no_memory(o->ctx, o->at, o->name);
-    for (int64_t i = 0; i < count; i++)
-        if (given[i])
-            places[n++] = i;
-    tp_tensor *t = tp_tensor_new(o->ctx, TP_I64, 1, &n, places);
-    tpi_bump_release(&m->memory, &mark);
-    return t;
+    return tpi_onnx_is_known(o, i) ? tpi_onnx_known(o, i) : tpi_onnx_good_in(o, i);
 }
 
 /* The axis that is named; else x becomes one of its own. */
@@ -29,137 +14,49 @@ static bool read_axis(tpi_onnx_op *o, tp_tensor **x, int *axis)
     if (tpi_onnx_given(o, "axis"))
         return tpi_onnx_axis(o, "axis", (*x)->rank, axis);
     *x = tp_flatten(*x, 0);
-    return true;
+    return tpi_onnx_good(o, *x);
 }
 
 tp_tensor *tpi_onnx_import_compress(tpi_onnx_op *o, tp_tensor *x)
 {
     int axis = 0;
-    tp_tensor *chosen = tpi_onnx_known(o, 1);
-    if (!chosen)
+    tp_tensor *chosen = known_or_not(o, 1);
+    if (!chosen || !read_axis(o, &x, &axis))
         return NULL;
-    if (!read_axis(o, &x, &axis))
-        return NULL;
-    return tp_gather(x, places_of(o, chosen), axis);
+    return tp_gather(x, tp_squeeze(tp_nonzero(tp_flatten(chosen, 0)), 1), axis);
 }
 
 tp_tensor *tpi_onnx_import_non_zero(tpi_onnx_op *o)
 {
-    tp_tensor *x = tpi_onnx_known(o, 0), *rows[TP_MAX_RANK];
-    if (!x)
-        return NULL;
-    tp_tensor *left = places_of(o, x);
-    if (x->rank == 0)
-        return tp_slice(tp_unsqueeze(left, 0), 0, 0, 0, 1);
-    for (int i = x->rank - 1; i >= 0; i--) {
-        tp_tensor *size = tp_scalar(o->ctx, TP_I64, (double)x->shape[i]);
-        rows[i] = tp_mod(left, size);
-        left = tp_div(left, size);
-    }
-    return tp_stack(x->rank, rows, 0);
+    tp_tensor *x = known_or_not(o, 0);
+    return x ? tp_swap(tp_nonzero(x), 0, 1) : NULL;
 }
 
 /* ---- Unique ------------------------------------------------------------------------------------- */
 
-/* Items of `width` numbers each, one after the other. */
-typedef struct items {
-    const double *real; /* of floats */
-    const int64_t *whole;
-    int64_t n, width;
-} items;
-
-static int compare(const items *s, int64_t a, int64_t b)
+/* In the order in which they are found first. */
+static bool out_unsorted(tpi_onnx_op *o, tp_tensor *y, int axis, tp_tensor *first,
+                         tp_tensor *kind, tp_tensor *count)
 {
-    for (int64_t i = 0; i < s->width; i++) {
-        const int64_t p = a * s->width + i, q = b * s->width + i;
-        const bool less = s->real ? s->real[p] < s->real[q] : s->whole[p] < s->whole[q];
-        const bool more = s->real ? s->real[p] > s->real[q] : s->whole[p] > s->whole[q];
-        if (less || more)
-            return less ? -1 : 1;
-    }
-    return 0;
-}
-
-/* Sorts the numbers of the items; equal ones stay in order. `room` has space for as many. */
-static void sort_items(const items *s, int64_t *order, int64_t *room)
-{
-    for (int64_t run = 1; run < s->n; run *= 2) {
-        for (int64_t lo = 0; lo < s->n; lo += 2 * run) {
-            const int64_t mid = lo + run < s->n ? lo + run : s->n;
-            const int64_t hi = mid + run < s->n ? mid + run : s->n;
-            for (int64_t i = lo, j = mid, k = lo; k < hi; k++) {
-                const bool left = i < mid && (j == hi || compare(s, order[i], order[j]) <= 0);
-                room[k] = left ? order[i++] : order[j++];
-            }
-        }
-        for (int64_t i = 0; i < s->n; i++)
-            order[i] = room[i];
-    }
-}
-
-/* What is found about the items: kinds in order, with the first of each and how many there are, and
- * the kind of each item. */
-typedef struct kinds {
-    int64_t n, *first, *kind, *count;
-} kinds;
-
-/* order: the items sorted. By value, or (`by_place`) by the first of each kind. */
-static void find_kinds(const items *s, const int64_t *order, int64_t *room, bool by_place,
-                       kinds *k)
-{
-    int64_t *found = room; /* first item of the item's kind */
-    for (int64_t i = 0; i < s->n; i++)
-        found[order[i]] =
-            i > 0 && compare(s, order[i - 1], order[i]) == 0 ? found[order[i - 1]] : order[i];
-    k->n = 0;
-    for (int64_t i = 0; i < s->n; i++) {
-        const int64_t item = by_place ? i : order[i];
-        if (found[item] == item) {
-            k->first[k->n] = item;
-            k->count[k->n] = 0;
-            k->kind[item] = k->n++;
-        }
-    }
-    for (int64_t i = 0; i < s->n; i++) {
-        k->kind[i] = k->kind[found[i]];
-        k->count[k->kind[i]]++;
-    }
-}
-
-static bool out_kinds(tpi_onnx_op *o, tp_tensor *x, int axis, const items *s, int64_t *room)
-{
-    int64_t *const order = room, *const spare = room + s->n;
-    kinds k = {0, room + 2 * s->n, room + 3 * s->n, room + 4 * s->n};
-    for (int64_t i = 0; i < s->n; i++)
-        order[i] = i;
-    sort_items(s, order, spare);
-    find_kinds(s, order, spare, !tpi_onnx_int(o, "sorted"), &k);
-    tp_tensor *first = tp_tensor_new(o->ctx, TP_I64, 1, &k.n, k.first);
-    return tpi_onnx_out(o, 0, tp_gather(x, first, axis)) && tpi_onnx_out(o, 1, first) &&
-           tpi_onnx_out(o, 2, tp_tensor_new(o->ctx, TP_I64, 1, &s->n, k.kind)) &&
-           tpi_onnx_out(o, 3, tp_tensor_new(o->ctx, TP_I64, 1, &k.n, k.count));
+    tp_tensor *order = tp_argsort(first, 0, false), *place = tp_argsort(order, 0, false);
+    return tpi_onnx_out(o, 0, tp_gather(y, order, axis)) &&
+           tpi_onnx_out(o, 1, tp_gather(first, order, 0)) &&
+           tpi_onnx_out(o, 2, tp_gather(place, kind, 0)) &&
+           tpi_onnx_out(o, 3, tp_gather(count, order, 0));
 }
 
 bool tpi_onnx_import_unique(tpi_onnx_op *o)
 {
     int axis = 0;
-    tp_tensor *x = tpi_onnx_known(o, 0);
-    if (!x)
+    tp_tensor *x = known_or_not(o, 0), *first, *kind, *count;
+    if (!x || !read_axis(o, &x, &axis))
         return false;
-    if (!read_axis(o, &x, &axis))
-        return false;
-    const bool is_float = tp_dtype_of(x) >= TP_F32;
-    tp_tensor *rows = tp_flatten(tpi_onnx_move_axis(o, x, axis, 0), 1);
-    rows = tp_contiguous(tp_cast(rows, is_float ? TP_F64 : TP_I64));
-    const void *data = tp_data(rows);
-    if (!data)
-        return tpi_onnx_out(o, 0, rows);
-    const items s = {.real = is_float ? data : NULL,
-                     .whole = is_float ? NULL : data,
-                     .n = tp_size(rows, 0),
-                     .width = tp_size(rows, 1)};
-    int64_t *room = tpi_onnx_take(tpi_onnx_model_of(o), (size_t)s.n, 5 * sizeof *room);
-    return room && out_kinds(o, x, axis, &s, room);
+    tp_tensor *y = x->rank == 1 ? tp_unique(x, &first, &kind, &count)
+                                : tp_unique_along(x, axis, &first, &kind, &count);
+    if (!tpi_onnx_int(o, "sorted"))
+        return out_unsorted(o, y, axis, first, kind, count);
+    return tpi_onnx_out(o, 0, y) && tpi_onnx_out(o, 1, first) && tpi_onnx_out(o, 2, kind) &&
+           tpi_onnx_out(o, 3, count);
 }
 
 /* ---- NonMaxSuppression ------------------------------------------------------------------------------ */

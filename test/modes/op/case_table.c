@@ -249,6 +249,26 @@ static tp_tensor *assigned_at(const char *file, int line, tp_tensor *x, const ch
 }
 #define assigned(...) assigned_at(TP_PLACE, __VA_ARGS__)
 
+/* What tp_unique, or tp_unique_along an axis, has: elements, where each is first, kinds, counts. */
+enum { ALL_AXES = 100 };
+static tp_tensor *kinds_at(const char *file, int line, tp_tensor *x, int axis, int which)
+{
+    tp_tensor *of[4] = {0};
+    of[0] = axis == ALL_AXES ? tp_unique_at(file, line, x, &of[1], &of[2], &of[3])
+                             : tp_unique_along_at(file, line, x, axis, &of[1], &of[2], &of[3]);
+    return of[which];
+}
+#define kinds(...) kinds_at(TP_PLACE, __VA_ARGS__)
+
+/* In x sorted along its last axis. */
+static tp_tensor *searched_at(const char *file, int line, tp_tensor *x, tp_tensor *v,
+                              bool right)
+{
+    x = x ? tp_sort_at(file, line, x, -1, false) : x;
+    return tp_searchsorted_at(file, line, x, v, right);
+}
+#define searched(...) searched_at(TP_PLACE, __VA_ARGS__)
+
 /* Uses a before, within and after a call. */
 static tp_tensor *called_at(const char *file, int line, tp_tensor *a, tp_tensor *b)
 {

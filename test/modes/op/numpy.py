@@ -322,7 +322,10 @@ def tp_take_along(x, index, axis):
     return T(x.v[along(x.v, index, axis)], x.dtype)
 
 
-def scatter(add):
+MEETINGS = {"set": lambda a, b: b, "add": np.add, "mul": np.multiply, "max": np.maximum, "min": np.minimum}
+
+
+def scatter(how):
     def run(x, index, src, axis):
         axis %= x.v.ndim
         out = np.moveaxis(x.v.copy(), axis, 0)
@@ -330,9 +333,85 @@ def scatter(add):
         s = src.v.reshape(x.v.shape[:axis] + (i.size,) + x.v.shape[axis + 1:])
         s = np.moveaxis(s, axis, 0)
         for k, at in enumerate(i.reshape(-1)):
-            out[at] = out[at] + s[k] if add else s[k]
+            out[at] = MEETINGS[how](out[at], s[k])
         return T(np.moveaxis(out, 0, axis), x.dtype)
     return run
+
+
+def put_along(how):
+    def run(x, index, src, axis):
+        out = x.v.copy()
+        to = np.stack(along(out, index, axis % out.ndim), -1).reshape(-1, out.ndim)
+        for at, s in zip(map(tuple, to), src.v.reshape(-1)):
+            out[at] = MEETINGS[how](out[at], s)
+        return T(out, x.dtype)
+    return run
+
+
+def tp_index_by(x, index):
+    return T(x.v[tuple(i.v.astype(np.int64) for i in index)], x.dtype)
+
+
+def tp_gather_nd(x, index, batch):
+    i = index.v.astype(np.int64)
+    if batch:
+        return T(np.stack([tp_gather_nd(T(v, x.dtype), T(k), batch - 1).v for v, k in zip(x.v, i)]), x.dtype)
+    return T(x.v[tuple(np.moveaxis(i, -1, 0))], x.dtype)
+
+
+def scatter_nd(how):
+    def run(x, index, src):
+        out, i = x.v.copy(), index.v.astype(np.int64)
+        rows = src.v.reshape((-1,) + src.v.shape[i.ndim - 1:])
+        for at, s in zip(map(tuple, i.reshape(-1, i.shape[-1])), rows):
+            out[at] = MEETINGS[how](out[at], s)
+        return T(out, x.dtype)
+    return run
+
+
+def tp_masked_select(x, mask):
+    v, m = np.broadcast_arrays(x.v, mask.v)
+    return T(v[m], x.dtype)
+
+
+def kinds(x, axis, which):
+    """NumPy's own returns differ by version: by hand. NaNs differ from each other."""
+    rows = x.v.reshape(-1, 1) if axis == 100 else np.moveaxis(x.v, axis, 0)
+    flat = rows.reshape(rows.shape[0], int(np.prod(rows.shape[1:])))
+    order = np.lexsort(flat.T[::-1]) if flat.size else np.arange(0)
+    first, of, count = [], np.zeros(len(order), np.int64), []
+    for k, i in enumerate(order):
+        if k == 0 or np.any(flat[i] != flat[order[k - 1]]):
+            first.append(i)
+            count.append(0)
+        of[i] = len(first) - 1
+        count[-1] += 1
+    first, count = np.array(first, np.int64), np.array(count, np.int64)
+    if axis == 100:
+        return [T(x.v.reshape(-1)[first], x.dtype), T(first), T(of.reshape(x.v.shape)), T(count)][which]
+    return [T(np.take(x.v, first, axis), x.dtype), T(first), T(of), T(count)][which]
+
+
+def tp_searchsorted(a, v, right):
+    side = "right" if right else "left"
+    if a.v.ndim == 1:
+        return T(np.searchsorted(a.v, v.v, side).astype(np.int64))
+    out = [np.searchsorted(p, q, side) for p, q in
+           zip(a.v.reshape(-1, a.v.shape[-1]), v.v.reshape(-1, v.v.shape[-1]))]
+    return T(np.array(out, np.int64).reshape(v.v.shape))
+
+
+def tp_bincount(x, weights, n):
+    out = np.zeros(n, weights.v.dtype if weights else np.int64)
+    np.add.at(out, x.v.astype(np.int64), weights.v if weights else 1)
+    return T(out, weights.dtype if weights else np.int64)
+
+
+def tp_histogram(x, n, lo, hi):
+    v = x.v.astype(x.dtype)
+    v = v[(v >= lo) & (v <= hi)]
+    bins = np.minimum(((v - x.dtype.type(lo)) * x.dtype.type(n) / x.dtype.type(hi - lo)).astype(np.int64), n - 1)
+    return T(np.bincount(bins, minlength=n).astype(np.int64))
 
 
 def tp_put_along_add(x, index, src, axis):
@@ -1204,8 +1283,20 @@ NAMES.update({
     "tp_flip": keeping(lambda v, a: np.flip(v, tuple(a) or None)), "tp_pad": keeping(pad),
     "tp_concat": joined(np.concatenate), "tp_stack": joined(np.stack), "parts": parts,
     "tp_contiguous": unary(lambda v: v), "copied": unary(lambda v: v),
-    "tp_gather": tp_gather, "tp_take_along": tp_take_along, "tp_scatter": scatter(False),
-    "tp_scatter_add": scatter(True), "tp_put_along_add": tp_put_along_add,
+    "tp_gather": tp_gather, "tp_take_along": tp_take_along, "tp_scatter": scatter("set"),
+    "tp_scatter_add": scatter("add"), "tp_scatter_mul": scatter("mul"), "tp_scatter_max": scatter("max"),
+    "tp_scatter_min": scatter("min"), "tp_put_along": put_along("set"), "tp_put_along_mul": put_along("mul"),
+    "tp_put_along_max": put_along("max"), "tp_put_along_min": put_along("min"), "tp_index_by": tp_index_by,
+    "tp_gather_nd": tp_gather_nd, "tp_scatter_nd": scatter_nd("set"), "tp_scatter_nd_add": scatter_nd("add"),
+    "tp_scatter_nd_mul": scatter_nd("mul"), "tp_scatter_nd_max": scatter_nd("max"),
+    "tp_scatter_nd_min": scatter_nd("min"), "tp_nonzero": lambda x: T(np.argwhere(x.v).astype(np.int64)),
+    "tp_masked_select": tp_masked_select, "kinds": kinds, "ALL_AXES": 100,
+    "tp_unique": lambda x, *_: kinds(x, 100, 0), "tp_unique_along": lambda x, axis, *_: kinds(x, axis, 0),
+    "tp_searchsorted": tp_searchsorted,
+    "searched": lambda x, v, right: tp_searchsorted(T(np.sort(x.v, -1), x.dtype), v, right), "tp_bincount": tp_bincount, "tp_histogram": tp_histogram,
+    "tp_isin": lambda x, of: T(np.isin(x.v, of.v)),
+    "tp_index": lambda x, text: T(eval("v[%s]" % text, {"v": x.v, "newaxis": None}), x.dtype),
+    "tp_put_along_add": tp_put_along_add,
     "tp_one_hot": tp_one_hot, "tp_matmul": tp_matmul, "tp_conv": tp_conv,
     "tp_conv_dx": tp_conv_dx, "tp_conv_dw": tp_conv_dw, "tp_max_pool": pool(True),
     "tp_max_pool_index": max_pool_index, "tp_avg_pool": pool(False), "tp_square": unary(lambda v: v * v),
@@ -1372,7 +1463,7 @@ def difference(op, text, got, want, operands, table):
 
 # sums cancel: their error is measured against the operands
 SCALED = {"sum", "mean", "cumsum", "recur", "matmul", "conv", "conv_dx", "conv_dw", "avg_pool",
-          "scatter_add", "put_along_add", "mse", "layer_norm", "batch_norm", "batch_norm_train",
+          "scatter_add", "put_along_add", "scatter_nd_add", "mse", "layer_norm", "batch_norm", "batch_norm_train",
           "linear", "cross_entropy", "log_softmax", "gelu", "gelu_tanh", "lerp", "lgamma", "mod", "copy",
           "logsumexp", "quantile", "var", "trace", "dot", "tensordot", "einsum", "cross_entropy_with", "nll",
           "l1", "huber", "hinge", "bce_with_logits", "kl_div", "poisson_nll", "cosine_similarity",
