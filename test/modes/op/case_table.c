@@ -116,7 +116,7 @@ static case_operand fixed(case_operand o)
 #define PAST_KEY(t) .past_key = (t)
 #define PAST_VALUE(t) .past_value = (t)
 
-#define WEIGHTS(...) (&(const tp_recurrent){__VA_ARGS__})
+#define GATES(...) (&(const tp_recurrent){__VA_ARGS__})
 #define ONE_OF(t, u) ((tp_recurrent){.w = (t), .r = (u)})
 #define TWO(t, u, t_back, u_back)                                                              \
     ((const tp_recurrent[2]){ONE_OF(t, u), ONE_OF(t_back, u_back)})

@@ -1341,7 +1341,7 @@ NAMES.update({
     "tp_rms_norm": tp_rms_norm, "tp_group_norm": tp_group_norm, "tp_instance_norm": tp_instance_norm,
     "tp_local_response_norm": tp_local_response_norm, "tp_normalize": keeping(unit),
     "tp_attention": tp_attention, "presents": presents, "tp_rotary": tp_rotary,
-    "WEIGHTS": weights, "OPTIONS": recurrent_options, "OF_X": lambda t: ("w", t),
+    "GATES": weights, "OPTIONS": recurrent_options, "OF_X": lambda t: ("w", t),
     "TWO": lambda w, r, wb, rb: [weights(("w", w), ("r", r)), weights(("w", wb), ("r", rb))],
     "OF_H": lambda t: ("r", t), "BIAS": lambda t: ("wb", t), "BIAS_H": lambda t: ("rb", t),
     "PEEPHOLE": lambda t: ("peephole", t), "BATCH_FIRST": ("batch_first", True),
