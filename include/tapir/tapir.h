@@ -1,4 +1,4 @@
-/* tapir: everything. Start reading at tensor.h, ops.h, composites.h, indexing.h, grad.h,
+/* tapir: everything. Start reading at tensor.h, ops.h, composites.h, indexing.h, linalg.h, grad.h,
  * graph.h, nn.h, train.h, control.h, capture.h, onnx.h. */
 #ifndef TAPIR_TAPIR_H
 #define TAPIR_TAPIR_H
@@ -10,6 +10,7 @@
 #include "grad.h"
 #include "graph.h"
 #include "indexing.h"
+#include "linalg.h"
 #include "nn.h"
 #include "onnx.h"
 #include "ops.h"

@@ -153,6 +153,13 @@ typedef enum tpi_effort {
     TPI_CHEAP  /* costs no more to compute again than to keep */
 } tpi_effort;
 
+/* What a run may find wrong with a matrix. */
+typedef enum tpi_refusal {
+    TPI_REFUSES_NOTHING,
+    TPI_REFUSES_SINGULAR,
+    TPI_REFUSES_INDEFINITE
+} tpi_refusal;
+
 struct tpi_op {
     const char *name;
     int n_in; /* -1: one or more */
@@ -175,11 +182,14 @@ struct tpi_op {
     const char *text, *fn; /* kind TPI_CALL: file and function in src/kernel: the
                                        function is tpk_<fn>_<type of operand call_dtype> */
     const tpi_call *call;  /* its instances, by element type */
-    int isa_call;          /* TPI_ISA_...: for eager use and programs, instead */
-    bool planes;           /* all of one type; places of the first two axes are
+    int isa_call; /* TPI_ISA_...: for eager use and programs, instead; TPI_ISA_of_op: those that `call` has
+                                       behind its types, [2 TPI_SET_... + is it f64], linked with the op alone */
+    bool planes; /* all of one type; places of the first two axes are
                                        computed by themselves: threads share them */
     tpi_update updates;
-    int index_in;  /* operand of indices that a run may refuse; 0: none */
+    int index_in; /* operand of indices that a run may refuse; 0: none */
+    int8_t
+        refuses; /* kind TPI_CALL: TPI_REFUSES_..., a matrix of a stack: its kernel gives 1 + the number of it */
     bool slices;   /* and they name whole slices along the attribute `axis`; else elements */
     bool in_order; /* kind TPI_VIEW: the operand's elements in row-major order */
     tpi_effort effort;
@@ -227,6 +237,17 @@ static inline bool tpi_reads_slices(const tpi_op *op)
 static inline bool tpi_reads_elements(const tpi_op *op)
 {
     return op->index_in && !op->slices && !op->updates;
+}
+
+/* What is said of a matrix that a run refuses. */
+static inline const char *tpi_refusal_text(const tpi_op *op)
+{
+    return op->refuses == TPI_REFUSES_SINGULAR ? "is singular" : "is not positive definite";
+}
+/* May a run refuse values of its operands? */
+static inline bool tpi_may_refuse(const tpi_op *op)
+{
+    return op->index_in || op->refuses;
 }
 
 extern const tpi_op *const tpi_ops[TPI_N_OPS];

@@ -396,6 +396,9 @@ static bool run_call(tpi_run *r, bool fast)
         bad = call(in, &out, attr);
     if (in != few)
         tpi_give_back(&r->ctx->mem, in, bytes);
+    if (bad && r->op->refuses)
+        return tpi_run_fail(r, TP_E_VALUE, "matrix %lld %s", (long long)(bad - 1),
+                            tpi_refusal_text(r->op));
     if (bad) {
         const tpi_bad_index b =
             tpi_describe_bad_index(r->op, r->n_in, r->in, r->attrs, bad - 1);

@@ -165,21 +165,28 @@ static tp_tensor *stretch(tpi_at at, tp_tensor *t, int lead, int64_t *shape)
     return same ? t : tp_broadcast_at(at.file, at.line, t, lead + 2, shape);
 }
 
-static tp_tensor *batched(tpi_at at, tp_tensor *a, tp_tensor *b)
+tp_tensor *tpi_stretch_stacks(tpi_at at, const char *what, tp_tensor **pa, tp_tensor **pb)
 {
+    tp_tensor *a = *pa, *b = *pb;
     int64_t shape[TP_MAX_RANK];
     const int lead = (a->rank > b->rank ? a->rank : b->rank) - 2;
     for (int i = 0; i < lead; i++) {
         const int ia = i - lead - 2 + a->rank, ib = i - lead - 2 + b->rank;
         const int64_t na = ia < 0 ? 1 : a->shape[ia], nb = ib < 0 ? 1 : b->shape[ib];
         if (na != nb && na != 1 && nb != 1)
-            return tpi_fail(a->ctx, at, "matmul", TP_E_SHAPE,
+            return tpi_fail(a->ctx, at, what, TP_E_SHAPE,
                             "leading axes do not broadcast: a %s, b %s", SHAPE(a), SHAPE(b));
         shape[i] = na == 1 ? nb : na;
     }
-    tp_tensor *in[] = {stretch(at, a, lead, shape), NULL};
-    in[1] = stretch(at, b, lead, shape);
-    return tpi_apply(at, &tpi_op_matmul, 2, in, NULL);
+    *pa = stretch(at, a, lead, shape);
+    *pb = stretch(at, b, lead, shape);
+    return NULL;
+}
+
+static tp_tensor *batched(tpi_at at, tp_tensor *a, tp_tensor *b)
+{
+    tp_tensor *failed = tpi_stretch_stacks(at, "matmul", &a, &b);
+    return failed ? failed : tpi_apply(at, &tpi_op_matmul, TPI_IN(a, b), NULL);
 }
 
 /* One matrix b for all of a's: a becomes one tall matrix. */

@@ -103,9 +103,12 @@ static inline const tp_tensor *tpi_call_key(const tpi_op *op, tp_tensor *const *
 /* The kernel of an op that is called, for elements of that type; NULL: there is none. */
 static inline tpi_call tpi_called_kernel(const tp_ctx *ctx, const tpi_op *op, int dtype)
 {
-    const tpi_call own = op->isa_call && dtype >= TP_F32
-                             ? ctx->kernels->call[op->isa_call][dtype == TP_F64]
-                             : NULL;
+    const int wide = dtype == TP_F64;
+    tpi_call own = NULL;
+    if (op->isa_call > 0 && dtype >= TP_F32)
+        own = ctx->kernels->call[op->isa_call][wide];
+    if (op->isa_call == TPI_ISA_of_op && dtype >= TP_F32)
+        own = op->call[TP_N_DTYPES + 2 * ctx->kernels->set + wide];
     return own ? own : op->call[dtype];
 }
 /* What a loop nest computes. */

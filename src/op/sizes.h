@@ -74,6 +74,10 @@ typedef struct tpi_concat_attrs {
     int64_t axis;
 } tpi_concat_attrs;
 
+/* Stacks of matrices a and b, of rank 2 at least, with leading axes that broadcast to each other's. The failed
+ * tensor when they do not, else NULL. (matmul.c) */
+tp_tensor *tpi_stretch_stacks(tpi_at at, const char *what, tp_tensor **a, tp_tensor **b);
+
 /* Zeros of a shape, symbolic when `like` is, of like's type. */
 tp_tensor *tpi_zeros(tpi_at at, tp_tensor *like, int rank, const int64_t *shape);
 

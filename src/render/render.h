@@ -22,7 +22,8 @@ typedef int64_t (*tpi_entry)(void **buffers, int64_t *sizes, int64_t *random,
                              const tpk_library *library);
 enum {
     TPI_RUN_OK,
-    TPI_RUN_INDEX,    /* fail[] = kernel, 1 + position of an index that was out of range */
+    TPI_RUN_INDEX,    /* fail[] = kernel, 1 + position of an index that was out of range, or
+                         number of a matrix that was refused */
     TPI_RUN_CAPACITY, /* fail[0] = symbol whose loop takes more turns; nothing is to be read */
     TPI_RUN_STOPPED   /* fail[] = kernel of a loop, the turn that it did not begin */
 };
@@ -68,7 +69,7 @@ typedef struct tpi_render {
     int n_packed;
     int *packed_of; /* by kernel of the program: which shared one it reads, + 1; 0: none */
     unsigned texts; /* which files of src/kernel it needs, as bits of tpi_text_id */
-    unsigned instances[9]; /* of the templates: element types, as bits */
+    unsigned instances[12]; /* of the templates: element types, as bits */
     int n_random;
 } tpi_render;
 

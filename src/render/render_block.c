@@ -150,7 +150,7 @@ static bool kernel_can_fail(const tpi_render *r, const tpi_plan *plan, int kerne
     const int root = plan->kernels[kernel].root;
     if (plan->kernels[kernel].kind == TPI_KERNEL_BLOCK)
         return section_can_fail(r, plan->sections[root]);
-    return plan->values[root].node->op->index_in;
+    return tpi_may_refuse(plan->values[root].node->op);
 }
 
 static bool can_fail(const tpi_render *r, const tpi_plan *plan)

@@ -56,20 +56,24 @@ static const struct {
     const char *name;
     const unsigned char *text;
     unsigned needs;
+    const char *behind; /* a template before this one, of the same type; NULL: none */
 } templates[] = {
-#define TEMPLATE(name, needs)                                                                  \
+#define TEMPLATE(name, needs, behind)                                                          \
     {                                                                                          \
-#name, tpi_text_##name, needs                                                          \
+#name, tpi_text_##name, needs, behind                                                  \
     }
-    TEMPLATE(arg, NEEDS(view) | NEEDS(elem) | NEEDS(vec)),
-    TEMPLATE(sort, NEEDS(view) | NEEDS(elem) | NEEDS(vec)),
-    TEMPLATE(cumulative, NEEDS(view) | NEEDS(elem) | NEEDS(vec)),
-    TEMPLATE(index, NEEDS(view) | NEEDS(elem) | NEEDS(vec)),
-    TEMPLATE(move, NEEDS(view) | NEEDS(elem) | NEEDS(vec)),
-    TEMPLATE(addrows, NEEDS(view) | NEEDS(elem) | NEEDS(vec)),
-    TEMPLATE(products, NEEDS(view)),
-    TEMPLATE(pooling, NEEDS(view) | NEEDS(elem) | NEEDS(vec)),
-    TEMPLATE(random, NEEDS(view) | NEEDS(philox) | NEEDS(vec)),
+    TEMPLATE(arg, NEEDS(view) | NEEDS(elem) | NEEDS(vec), NULL),
+    TEMPLATE(sort, NEEDS(view) | NEEDS(elem) | NEEDS(vec), NULL),
+    TEMPLATE(cumulative, NEEDS(view) | NEEDS(elem) | NEEDS(vec), NULL),
+    TEMPLATE(index, NEEDS(view) | NEEDS(elem) | NEEDS(vec), NULL),
+    TEMPLATE(move, NEEDS(view) | NEEDS(elem) | NEEDS(vec), NULL),
+    TEMPLATE(addrows, NEEDS(view) | NEEDS(elem) | NEEDS(vec), NULL),
+    TEMPLATE(products, NEEDS(view), NULL),
+    TEMPLATE(matrix, NEEDS(view) | NEEDS(elem) | NEEDS(vec), NULL),
+    TEMPLATE(orthogonal, NEEDS(view) | NEEDS(elem) | NEEDS(vec), "matrix"),
+    TEMPLATE(fourier, NEEDS(view) | NEEDS(elem) | NEEDS(vec), NULL),
+    TEMPLATE(pooling, NEEDS(view) | NEEDS(elem) | NEEDS(vec), NULL),
+    TEMPLATE(random, NEEDS(view) | NEEDS(philox) | NEEDS(vec), NULL),
 };
 enum { N_TEMPLATES = sizeof templates / sizeof *templates };
 
@@ -91,7 +95,11 @@ static void put_text(tpi_str *out, const unsigned char *from)
 void tpi_render_texts(tpi_render *r, tpi_str *out)
 {
     for (int i = 0; i < N_TEMPLATES; i++)
-        r->texts |= r->instances[i] ? templates[i].needs : 0;
+        if (r->instances[i]) {
+            r->texts |= templates[i].needs;
+            if (templates[i].behind)
+                r->instances[tpi_template_index(templates[i].behind)] |= r->instances[i];
+        }
     for (int i = N_TEXTS - 1; i >= 0; i--)
         r->texts |= (r->texts >> i) & 1 ? texts[i].needs : 0;
     for (int i = 0; i < N_TEXTS; i++)

@@ -132,6 +132,11 @@ static void fail_at(const tp_program *p, const int64_t *fail)
     const long long position = (long long)(fail[1] - 1);
     if (tpi_program_says_why(p, t))
         return;
+    if (t->op->refuses) {
+        tpi_fail_status(p->ctx, at, t->op->name, TP_E_VALUE, "matrix %lld %s", position,
+                        tpi_refusal_text(t->op));
+        return;
+    }
     tp_tensor in[2];
     bool there = t->n_in >= 2;
     for (int i = 0; i < 2 && there; i++) {

@@ -338,6 +338,8 @@ static void summed(bed *b, double weight)
     SIZE(tp_pad_with, lo, tp_pad_with(b->x, 2, (const int64_t[]){0, v}, (const int64_t[]){0, 0}, TP_PAD_EDGE)) \
     SIZE(tp_pad_with, hi, tp_pad_with(b->x, 2, (const int64_t[]){0, 0}, (const int64_t[]){0, v}, TP_PAD_EDGE)) \
     SIZE(tp_affine_grid, sizes, tp_affine_grid(b->theta, TP_DIMS(v, 2), false))                \
+    REAL(tp_lstsq, eps, tp_lstsq(b->x, b->x, v))                                               \
+    PLAIN(tp_irfft, n, tp_irfft(tp_full(b->tp, TP_F32, TP_DIMS(3, 2), 1), 0, v))               \
     PLAIN(tp_tensor_new, shape, tp_tensor_new(b->tp, TP_F32, TP_DIMS(v), NULL))                \
     PLAIN(tp_tensor_wrap, shape, tp_tensor_wrap(b->tp, TP_F32, TP_DIMS(v), b, NULL, NULL))     \
     PLAIN(tp_full, shape, tp_full(b->tp, TP_F32, TP_DIMS(v), 1))                               \

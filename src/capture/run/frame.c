@@ -338,6 +338,7 @@ static tp_tensor *declare(tpi_frame *fr, const tpi_infer *q, bool *view)
     *view = lay_out(q, y);
     if (q->op->index_in)
         fr->may_fail |= !q->in[q->op->index_in]->buf;
+    fr->may_fail |= q->op->refuses != TPI_REFUSES_NOTHING;
     return y;
 }
 
@@ -490,7 +491,7 @@ static inline tp_tensor *match(tpi_frame *fr, tpi_infer *q, bool requires)
         begin_segment(fr);
     tpi_step *s = fr->at->again ? fr->at->again : fr->at->first;
     const tpi_op *op = q->op;
-    if (!s || s->op != op || s->kind != TPI_STEP_OP || s->n_in != q->n_in || op->index_in ||
+    if (!s || s->op != op || s->kind != TPI_STEP_OP || s->n_in != q->n_in || tpi_may_refuse(op) ||
         q->n_in > FEW)
         return NULL;
     int n_new = 0;

@@ -653,7 +653,7 @@ static bool prepare(tpi_segment *s, tpi_frame *fr, int from)
 static bool may_fail(const tpi_frame *fr, int from, int to)
 {
     for (int i = from; i < to; i++)
-        if (fr->pending[i].step->op && fr->pending[i].step->op->index_in)
+        if (fr->pending[i].step->op && tpi_may_refuse(fr->pending[i].step->op))
             return true;
     return false;
 }

@@ -29,8 +29,10 @@ typedef void (*tpi_reduce)(int64_t rows, int64_t n, const void *x, int64_t strid
 enum { TPI_REDUCE_SUM, TPI_REDUCE_PROD, TPI_REDUCE_MAX, TPI_REDUCE_MIN, TPI_N_REDUCES };
 
 /* Called kernels (tpi_call of ir/node.h) that are compiled for each instruction set. 0: it is not. */
-typedef int64_t (*tpi_isa_call)(const tpk_view *in, const tpk_view *out, const int64_t *attr);
+typedef int64_t tpi_isa_call_fn(const tpk_view *in, const tpk_view *out, const int64_t *attr);
+typedef tpi_isa_call_fn *tpi_isa_call;
 enum {
+    TPI_ISA_of_op = -1,
     TPI_ISA_random = 1,
     TPI_ISA_max_pool,
     TPI_ISA_max_pool_dx,
@@ -42,8 +44,12 @@ enum {
     TPI_N_ISA_CALLS
 };
 
+/* Instruction sets by number. */
+enum { TPI_SET_base, TPI_SET_avx2, TPI_SET_avx512, TPI_N_SETS };
+
 typedef struct tpi_kernels {
     const char *isa;                    /* "base", "avx2", "avx512" */
+    int set;                            /* TPI_SET_... */
     const struct tpi_kernels *narrower; /* has the rows that are not worth a wider copy */
     /* By op, type of the first data operand, and which operand is one element used n times.
      * NULL: ask the narrower set, at last the reference. */

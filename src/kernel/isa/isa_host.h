@@ -51,6 +51,17 @@ int64_t TPI_ISA_NAME(tpi_isa_add_rows_f32)(const tpk_view *in, const tpk_view *o
                                            const int64_t *attr);
 int64_t TPI_ISA_NAME(tpi_isa_add_rows_f64)(const tpk_view *in, const tpk_view *out,
                                            const int64_t *attr);
+/* matrices.c: defines the functions of TPI_SET_CALLS for one set */
+#define TPI_ISA_CALLS(name)                                                                    \
+    TPI_ISA_CALL_OF(name, f32)                                                                 \
+    TPI_ISA_CALL_OF(name, f64)
+#define TPI_ISA_CALL_OF(name, t)                                                               \
+    tpi_isa_call_fn TPI_ISA_NAME(tpi_isa_##name##_##t);                                        \
+    int64_t TPI_ISA_NAME(tpi_isa_##name##_##t)(const tpk_view *in, const tpk_view *out,        \
+                                               const int64_t *attr)                            \
+    {                                                                                          \
+        return tpk_##name##_##t(in, out, attr);                                                \
+    }
 #if defined(__AVX512F__) /* draws with what AVX2 has */
 int64_t tpi_isa_random_f32_avx2(const tpk_view *in, const tpk_view *out, const int64_t *attr);
 int64_t tpi_isa_random_f64_avx2(const tpk_view *in, const tpk_view *out, const int64_t *attr);

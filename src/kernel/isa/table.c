@@ -29,6 +29,7 @@
 
 const tpi_kernels TPI_ISA_NAME(tpi_kernels) = {
     .isa = TPI_ISA_TEXT(TPI_ISA),
+    .set = TPI_ISA_PASTE(TPI_SET, TPI_ISA),
     .narrower = NARROWER,
     .row = TPI_ISA_NAME(tpi_isa_rows),
     .cast = TPI_ISA_NAME(tpi_isa_casts),

@@ -13,11 +13,12 @@
 /* ---- which nodes are needed -------------------------------------------------------------- */
 
 /* Operands that are nodes and whose values count: not those of sources, nor one that is asked for
- * its size, nor the call a result belongs to. */
+ * its size, nor the call a result belongs to, nor the factors by which a determinant is found. */
 static int value_operands(const tp_tensor *t)
 {
     const bool none = t->op->kind == TPI_SOURCE || t->op->kind == TPI_SHAPE;
-    return none ? 0 : t->op->code == TPI_OP_result ? 1 : t->n_in;
+    const bool first = t->op->code == TPI_OP_result || t->op->code == TPI_OP_det;
+    return none ? 0 : first ? 1 : t->n_in;
 }
 
 /* Grows a set of nodes by all they are computed from, but for what has its value. Operands are

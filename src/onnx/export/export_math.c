@@ -253,3 +253,13 @@ tpi_val tpi_export_bits(tpi_export *x, const tp_tensor *t, const char *name)
                                    : odd(x, tpi_put(x, "Add", TPI_V(p, q)));
     return tpi_as(x, tpi_of_bits(x, y, n_bits), (tp_dtype)t->dtype);
 }
+
+/* part: the determinant, its sign, the logarithm of its size. */
+tpi_val tpi_export_det(tpi_export *x, const tp_tensor *t)
+{
+    const int64_t part = tpi_attr_int(t, "part");
+    const tpi_val y = tpi_put(x, "Det", TPI_V(tpi_in(x, t, 0)));
+    return part == 0   ? y
+           : part == 1 ? tpi_put(x, "Sign", TPI_V(y))
+                       : tpi_put(x, "Log", TPI_V(tpi_put(x, "Abs", TPI_V(y))));
+}

@@ -12,6 +12,7 @@
 #include "onnx/format/model.h"
 #include "onnx/operators.h"
 #include "tapir/indexing.h"
+#include "tapir/linalg.h"
 #include "tapir/nn.h"
 #include "tapir/onnx.h"
 

@@ -318,7 +318,7 @@ static void put_ops(const tpi_alone *a, const tpi_plan *plan, tpi_str *out)
         const tpi_section *s = plan->sections ? plan->sections[t->index] : NULL;
         for (int k = 0; s && k < s->n_bodies; k++)
             put_ops(a, s->plan[k], out);
-        if (!t->op->index_in && !tpi_loop_of(t) && !a->refuses[plan->first_kernel + i])
+        if (!tpi_may_refuse(t->op) && !tpi_loop_of(t) && !a->refuses[plan->first_kernel + i])
             continue;
         tpi_str_printf(out, " *   %d: %s  ", plan->first_kernel + i,
                        is_unseen(t) ? "tp_truth" : t->op->name);

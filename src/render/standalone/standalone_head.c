@@ -108,7 +108,7 @@ static void put_codes(const tpi_alone *a, tpi_str *out)
         "    %s_e_sizes,    /* the op does not take these sizes; -1: a size is none */\n"
         "    %s_e_memory,   /* there are fewer bytes than %s_memory_bytes says */\n"
         "    %s_e_prepared, /* the memory was not prepared */\n"
-        "    %s_e_index,    /* an index of the op, at this position, is out of range */\n"
+        "    %s_e_index,    /* an index of the op, at this position, is out of range, or this matrix is refused */\n"
         "    %s_e_turns,    /* the loop takes more turns than the sizes say */\n"
         "    %s_e_unseen,   /* the branch goes a way that no call had gone when this was made "
         "*/\n"

@@ -486,6 +486,95 @@ CALL(tp_batch_norm_train)
     return put(m, tp_batch_norm_train(of[0], of[1], of[2], of[3], of[4], momentum, number(m)));
 }
 
+/* ---- linear algebra --------------------------------------------------------------------------------- */
+
+/* Often the square of a tensor by itself. */
+static tp_tensor *matrix(monkey *m)
+{
+    tp_tensor *x = tensor(m);
+    const bool turn = x && !tp_failed(x) && tp_rank(x) >= 2 && below(m, 4);
+    return turn ? tp_matmul(tp_swap(x, -2, -1), x) : x;
+}
+
+#define SQUARE(f, ...)                                                                         \
+    CALL(f)                                                                                    \
+    {                                                                                          \
+        tp_tensor *x = matrix(m);                                                              \
+        return put(m, BOTH(m, f, x, ##__VA_ARGS__));                                           \
+    }
+SQUARE(tp_cholesky, below(m, 2))
+SQUARE(tp_inverse)
+SQUARE(tp_det)
+
+#define FACTORS(f, of)                                                                         \
+    CALL(f)                                                                                    \
+    {                                                                                          \
+        many l;                                                                                \
+        tp_tensor *x = of(m);                                                                  \
+        tensors(m, &l, 2);                                                                     \
+        return put_many(m, &l, f(x, l.out, l.out ? l.out + 1 : NULL));                         \
+    }
+FACTORS(tp_lu, matrix)
+FACTORS(tp_slogdet, matrix)
+FACTORS(tp_qr, tensor)
+FACTORS(tp_eigh, matrix)
+
+CALL(tp_svd)
+{
+    many l;
+    tp_tensor *x = tensor(m);
+    tensors(m, &l, 3);
+    return put_many(m, &l,
+                    tp_svd(x, l.out, l.out ? l.out + 1 : NULL, l.out ? l.out + 2 : NULL));
+}
+
+CALL(tp_solve)
+{
+    tp_tensor *x = matrix(m), *y = fellow(m, x);
+    return put(m, tp_solve(x, y));
+}
+
+CALL(tp_solve_triangular)
+{
+    tp_tensor *x = matrix(m), *y = fellow(m, x);
+    const bool upper = below(m, 2), transposed = below(m, 2);
+    return put(m, tp_solve_triangular(x, y, upper, transposed, below(m, 2)));
+}
+
+CALL(tp_lstsq)
+{
+    tp_tensor *x = tensor(m), *y = fellow(m, x);
+    return put(m, tp_lstsq(x, y, below(m, 2) ? 1e-6 : number(m)));
+}
+
+/* Often pairs of it and itself. */
+static tp_tensor *complex_numbers(monkey *m)
+{
+    tp_tensor *x = tensor(m), *both[] = {x, x};
+    const bool can = x && !tp_failed(x) && tp_rank(x) < TP_MAX_RANK && below(m, 4);
+    return can ? tp_stack(2, both, -1) : x;
+}
+
+#define TRANSFORM(f, of)                                                                       \
+    CALL(f)                                                                                    \
+    {                                                                                          \
+        tp_tensor *x = of(m);                                                                  \
+        const int a = axis(m);                                                                 \
+        return put(m, BOTH(m, f, x, a));                                                       \
+    }
+TRANSFORM(tp_fft, complex_numbers)
+TRANSFORM(tp_ifft, complex_numbers)
+TRANSFORM(tp_rfft, tensor)
+
+CALL(tp_irfft)
+{
+    tp_tensor *x = complex_numbers(m);
+    const int a = axis(m);
+    const bool known = x && !tp_failed(x) && tp_rank(x) && a >= 0 && a < tp_rank(x);
+    const int64_t n = known && below(m, 4) ? 2 * (tp_dim(x, a) - 1) + below(m, 2) : size(m);
+    return put(m, tp_irfft(x, a, n));
+}
+
 CALL(tp_group)
 {
     many l;

@@ -1,5 +1,6 @@
 /* cases.def as a table. The macros it is written with are here. */
 #include "case.h"
+#include "op/stacks.h"
 
 #include <math.h>
 #include <stdio.h>
@@ -281,6 +282,98 @@ static tp_tensor *called_at(const char *file, int line, tp_tensor *a, tp_tensor 
     return tp_add_at(file, line, tp_mul_at(file, line, out[0], out[1]), t);
 }
 #define called(...) called_at(TP_PLACE, __VA_ARGS__)
+
+/* Matrices that can be factored, of a that may be any: f a plus the unit matrix; a a' plus it. */
+static tp_tensor *and_unit_at(const char *file, int line, tp_tensor *a, double f)
+{
+    if (tp_failed(a))
+        return a;
+    tp_tensor *some = tp_mul_at(file, line, a, tp_scalar_like_at(file, line, a, f));
+    return tp_add_at(file, line, some, tpi_unit(TPI_AT(file, line), a));
+}
+#define away(a) and_unit_at(TP_PLACE, a, 0.25)
+#define small(a) and_unit_at(TP_PLACE, a, 1.0 / 64)
+
+static tp_tensor *definite_at(const char *file, int line, tp_tensor *a)
+{
+    tp_tensor *s = tp_matmul_at(file, line, a, tp_swap_at(file, line, a, -2, -1));
+    return and_unit_at(file, line, s, 1);
+}
+#define definite(a) definite_at(TP_PLACE, a)
+
+/* Several results as one. */
+static tp_tensor *factors_at(const char *file, int line, tp_tensor *a)
+{
+    tp_tensor *lu, *rows;
+    tp_lu_at(file, line, a, &lu, &rows);
+    rows = tp_unsqueeze_at(file, line, rows, -1);
+    return tp_add_at(file, line, lu, rows);
+}
+#define factors(a) factors_at(TP_PLACE, a)
+
+static tp_tensor *sign_and_log_at(const char *file, int line, tp_tensor *a)
+{
+    tp_tensor *both[2];
+    tp_slogdet_at(file, line, a, &both[0], &both[1]);
+    return tp_stack_at(file, line, 2, both, 0);
+}
+#define sign_and_log(a) sign_and_log_at(TP_PLACE, a)
+
+/* Squares of all elements of some results, in a row: signs of vectors do not matter. */
+static tp_tensor *squares_at(const char *file, int line, int n, tp_tensor *const *x)
+{
+    tp_tensor *flat[3];
+    for (int i = 0; i < n; i++)
+        flat[i] = tp_flatten_at(file, line, tp_square_at(file, line, x[i]), 0);
+    return tp_concat_at(file, line, n, flat, 0);
+}
+
+static tp_tensor *q_and_r_at(const char *file, int line, tp_tensor *a)
+{
+    tp_tensor *x[2];
+    tp_qr_at(file, line, a, &x[0], &x[1]);
+    return squares_at(file, line, 2, x);
+}
+#define q_and_r(a) q_and_r_at(TP_PLACE, a)
+
+static tp_tensor *eigen_at(const char *file, int line, tp_tensor *a)
+{
+    tp_tensor *x[2];
+    tp_eigh_at(file, line, a, &x[0], &x[1]);
+    return squares_at(file, line, 2, x);
+}
+#define eigen(a) eigen_at(TP_PLACE, a)
+
+static tp_tensor *values_of_at(const char *file, int line, tp_tensor *a)
+{
+    tp_tensor *w, *v;
+    tp_eigh_at(file, line, a, &w, &v);
+    return w;
+}
+#define values_of(a) values_of_at(TP_PLACE, a)
+
+static tp_tensor *singular_at(const char *file, int line, tp_tensor *a)
+{
+    tp_tensor *x[3];
+    tp_svd_at(file, line, a, &x[0], &x[1], &x[2]);
+    return squares_at(file, line, 3, x);
+}
+#define singular(a) singular_at(TP_PLACE, a)
+
+static tp_tensor *rebuilt_at(const char *file, int line, tp_tensor *a)
+{
+    tp_tensor *u, *s, *vt;
+    tp_svd_at(file, line, a, &u, &s, &vt);
+    tp_tensor *scaled = tp_mul_at(file, line, u, tp_unsqueeze_at(file, line, s, -2));
+    return tp_matmul_at(file, line, scaled, vt);
+}
+#define rebuilt(a) rebuilt_at(TP_PLACE, a)
+
+static tp_tensor *symmetric_at(const char *file, int line, tp_tensor *a)
+{
+    return tp_add_at(file, line, a, tp_swap_at(file, line, a, -2, -1));
+}
+#define symmetric(a) symmetric_at(TP_PLACE, a)
 
 /* ---- the table --------------------------------------------------------------------------- */
 
