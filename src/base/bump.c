@@ -2,7 +2,7 @@
 
 #include <string.h>
 
-enum { BLOCK_BYTES = 32 << 10, HEAD_BYTES = 16 };
+enum { FIRST_BYTES = 1 << 10, BLOCK_BYTES = 32 << 10, HEAD_BYTES = 16 };
 
 typedef struct tpi_bump_block {
     struct tpi_bump_block *next;
@@ -11,9 +11,12 @@ typedef struct tpi_bump_block {
 
 _Static_assert(sizeof(block) <= HEAD_BYTES, "the head of a block");
 
+/* Each twice as large as the one before it, up to BLOCK_BYTES: little work takes little memory. */
 static bool add_block(tpi_bump *b, size_t bytes)
 {
-    const size_t size = HEAD_BYTES + (bytes > BLOCK_BYTES ? bytes : BLOCK_BYTES);
+    const size_t next = b->blocks ? 2 * b->blocks->size : FIRST_BYTES,
+                 usual = next < BLOCK_BYTES ? next : BLOCK_BYTES, need = HEAD_BYTES + bytes,
+                 size = need > usual ? need : usual;
     block *new = tpi_take(b->mem, size);
     if (!new)
         return false;
@@ -41,11 +44,19 @@ void *tpi_bump_take(tpi_bump *b, size_t count, size_t size)
     return memset(p, 0, asked);
 }
 
+void *tpi_bump_copy(tpi_bump *b, const void *from, size_t count, size_t size)
+{
+    void *to = tpi_bump_take(b, count, size);
+    if (to && count)
+        memcpy(to, from, count * size);
+    return to;
+}
+
 void *tpi_bump_grow(tpi_bump *b, void *list, int32_t n, int32_t *size, size_t each)
 {
     if (n < *size)
         return list;
-    const int32_t half = *size ? *size : 32;
+    const int32_t half = *size ? *size : 4;
     void *longer = half <= INT32_MAX / 2 ? tpi_bump_take(b, 2 * (size_t)half, each) : NULL;
     if (!longer) {
         b->failed = true;

@@ -22,6 +22,8 @@ typedef struct tpi_bump {
 /* Room for so many elements, zeroed and aligned to 16 bytes. NULL: there is none, or was none, or they are too
  * many. */
 void *tpi_bump_take(tpi_bump *b, size_t count, size_t size);
+/* So many elements as they are there; NULL likewise. */
+void *tpi_bump_copy(tpi_bump *b, const void *from, size_t count, size_t size);
 /* A list of *size elements with room for one more than n: `list`, or a copy in more memory, and *size
  * too. NULL leaves both as they were. */
 void *tpi_bump_grow(tpi_bump *b, void *list, int32_t n, int32_t *size, size_t each);

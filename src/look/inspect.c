@@ -163,42 +163,39 @@ static void put_band(tpi_str *s, const tpi_plan *plan, int indent, int kernel)
                        plan->first_kernel + kernel, plan->first_kernel + kernel + step->n - 1);
 }
 
-static void put_block(tpi_str *s, const tpi_plan *plan, int indent, const tpi_kernel *k)
+static void put_block(tpi_str *s, tpi_bump *room, const tpi_plan *plan, int indent,
+                      const tpi_kernel *k)
 {
-    tpi_block b;
-    if (!tpi_lower_block(plan, plan->sections[k->root], &b)) {
-        s->failed = true;
-        return;
-    }
-    tpi_block_print(&b, indent, s);
-    tpi_block_free(&b);
+    const tpi_block *b = tpi_lower_block(room, plan, plan->sections[k->root]);
+    if (b)
+        tpi_block_print(b, indent, s);
 }
 
-static void put_call(tpi_str *s, const tpi_plan *plan, int indent, const tpi_kernel *k)
+static void put_call(tpi_str *s, tpi_bump *room, const tpi_plan *plan, int indent,
+                     const tpi_kernel *k)
 {
-    tpi_call_code *c = tpi_lower_call(plan, k, NULL);
+    const tpi_call_code *c = tpi_lower_call(room, plan, k);
     if (c)
         tpi_call_print(c, plan->graph->dims, indent, s);
-    s->failed |= !c;
-    tpi_call_free(c);
+}
+
+static void put_nest(tpi_str *s, tpi_bump *room, const tpi_plan *plan, int indent,
+                     const tpi_kernel *k)
+{
+    tpi_loop l;
+    if (tpi_lower_nest(room, plan, k, NULL, NULL, &l))
+        tpi_loop_print(&l, indent, s);
 }
 
 /* The program of a loop nest, or of a block, or a call in full. */
 static void put_loops(tpi_str *s, const tpi_plan *plan, int indent, const tpi_kernel *k)
 {
-    tpi_loop l;
-    if (k->kind == TPI_KERNEL_BLOCK)
-        put_block(s, plan, indent, k);
-    if (k->kind == TPI_KERNEL_CALL || k->kind == TPI_KERNEL_COPY)
-        put_call(s, plan, indent, k);
-    if (k->kind != TPI_KERNEL_LOOP)
-        return;
-    if (!tpi_lower_nest(plan, k, NULL, NULL, &l)) {
-        s->failed = true;
-        return;
-    }
-    tpi_loop_print(&l, indent, s);
-    tpi_loop_free(&l);
+    tpi_bump room = TPI_BUMP(s->mem);
+    (k->kind == TPI_KERNEL_BLOCK  ? put_block
+     : k->kind == TPI_KERNEL_LOOP ? put_nest
+                                  : put_call)(s, &room, plan, indent, k);
+    s->failed |= room.failed;
+    tpi_bump_free(&room);
 }
 
 /* Kernels, then buffers; those of bodies behind the block they are of, further in. With `loops`, the program of each

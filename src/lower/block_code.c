@@ -4,6 +4,7 @@
 #include <string.h>
 
 typedef struct builder {
+    tpi_bump *memory;
     tpi_block *b;
     const tpi_plan *plan;
     const tpi_section *s;
@@ -14,8 +15,7 @@ typedef struct builder {
 static void add(builder *u, tpi_block_stmt x)
 {
     tpi_block *b = u->b;
-    tpi_block_stmt *v = tpi_grow(b->memory, b->stmt, b->n, &b->size, sizeof *v);
-    b->failed |= !v;
+    tpi_block_stmt *v = tpi_bump_grow(u->memory, b->stmt, b->n, &b->size, sizeof *v);
     if (!v)
         return;
     b->stmt = v;
@@ -229,12 +229,14 @@ static void lower_loop(builder *u)
             move(u, s->body[0]->params[1 + i], output_at(u, i), pointer(TPI_POINTER_NOW, i));
 }
 
-bool tpi_lower_block(const tpi_plan *plan, const tpi_section *s, tpi_block *out)
+tpi_block *tpi_lower_block(tpi_bump *memory, const tpi_plan *plan, const tpi_section *s)
 {
     const int token = plan->values[s->node->index].buffer;
-    builder u = {.b = out, .plan = plan, .s = s, .a = tpi_loop_of(s->node)};
-    *out = (tpi_block){.memory = &plan->graph->ctx->mem,
-                       .section = s,
+    tpi_block *out = tpi_bump_take(memory, 1, sizeof *out);
+    builder u = {.memory = memory, .b = out, .plan = plan, .s = s, .a = tpi_loop_of(s->node)};
+    if (!out)
+        return NULL;
+    *out = (tpi_block){.section = s,
                        .loop = u.a,
                        .token = token < 0 ? -1 : plan->first_buffer + token,
                        .symbol = -1};
@@ -254,14 +256,5 @@ bool tpi_lower_block(const tpi_plan *plan, const tpi_section *s, tpi_block *out)
         lower_side(&u, 1);
     }
     end(&u, TPI_BLOCK_AFTER);
-    if (out->failed)
-        tpi_block_free(out);
-    return !out->failed;
-}
-
-void tpi_block_free(tpi_block *b)
-{
-    tpi_give_back(b->memory, b->stmt, (size_t)b->size * sizeof *b->stmt);
-    b->stmt = NULL;
-    b->n = b->size = 0;
+    return memory->failed ? NULL : out;
 }

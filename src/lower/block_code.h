@@ -6,6 +6,7 @@
 #ifndef TAPIR_BLOCK_CODE_H
 #define TAPIR_BLOCK_CODE_H
 
+#include "base/bump.h"
 #include "plan/plan.h"
 
 /* What a pointer of the block is for; its name begins with the letter. */
@@ -62,7 +63,6 @@ typedef enum tpi_block_moment {
 } tpi_block_moment;
 
 typedef struct tpi_block {
-    tpi_mem *memory;
     const tpi_section *section;
     const tpi_loop_attrs *loop; /* NULL: a cond */
     tpi_block_stmt *stmt;
@@ -71,12 +71,10 @@ typedef struct tpi_block {
     int token;                           /* buffer of the block's token; -1 */
     int symbol;                          /* of the number of turns it takes; -1: nobody asks */
     bool numbered;                       /* the number of the turn is used */
-    bool failed;                         /* no memory */
 } tpi_block;
 
-/* False: no memory. */
-bool tpi_lower_block(const tpi_plan *plan, const tpi_section *s, tpi_block *out);
-void tpi_block_free(tpi_block *b);
+/* NULL: no memory, and memory->failed is set. */
+tpi_block *tpi_lower_block(tpi_bump *memory, const tpi_plan *plan, const tpi_section *s);
 
 /* block_text.c: its statements, moment by moment. */
 void tpi_block_print(const tpi_block *b, int indent, tpi_str *out);

@@ -4,40 +4,6 @@
 
 #include <string.h>
 
-static size_t up(size_t bytes)
-{
-    return (bytes + 15) / 16 * 16;
-}
-
-static tpi_call_code *alloc(tpi_mem *m, const tp_tensor *node)
-{
-    const size_t n = (size_t)node->n_in;
-    const size_t operand = up(sizeof(tpi_call_code)),
-                 in = operand + up((n + 1) * sizeof(tpi_call_operand)),
-                 attrs = in + up(n * sizeof(tp_tensor *)),
-                 bytes = attrs + up(node->op->attrs_size);
-    char *p = tpi_take(m, bytes);
-    if (!p)
-        return NULL;
-    tpi_call_code *c = (tpi_call_code *)(void *)p;
-    *c = (tpi_call_code){.from = m,
-                         .bytes = bytes,
-                         .node = node,
-                         .n_in = node->n_in,
-                         .operand = (tpi_call_operand *)(void *)(p + operand),
-                         .in = (tp_tensor **)(void *)(p + in),
-                         .attrs = p + attrs,
-                         .draws_next = node->op->draws,
-                         .packed = -1};
-    return c;
-}
-
-void tpi_call_free(tpi_call_code *c)
-{
-    if (c)
-        tpi_give_back(c->from, c, c->bytes);
-}
-
 static void bind(tpi_call_operand *x, const tpi_run_sizes *sizes)
 {
     tpi_shape_at(sizes, &x->view, x->view.shape);
@@ -89,22 +55,18 @@ static void set_contraction(const tpi_plan *plan, tpi_call_code *c)
                        .attrs = c->attrs,
                        .out = &tpi_call_out(c)->view};
     tpi_contraction *to = &c->contraction;
+    memset(to, 0, sizeof *to);
     r.op->contract(&r, to);
     c->packed = tpi_packed_operand(plan, c->node);
     if (to->is_conv && to->conv.spec.winograd && c->packed >= 0)
         to->conv.spec.winograd = TPK_WINOGRAD_PACKED;
 }
 
-tpi_call_code *tpi_lower_call(const tpi_plan *plan, const tpi_kernel *k,
-                              const tpi_run_sizes *sizes)
+void tpi_call_at(tpi_call_code *c, const tpi_plan *plan, const tpi_run_sizes *sizes)
 {
-    const tp_tensor *t = plan->graph->nodes[k->root];
-    tpi_call_code *c = alloc(&plan->graph->ctx->mem, t);
-    if (!c)
-        return NULL;
-    c->form = form_of(k, t);
+    const tp_tensor *t = c->node;
     for (int i = 0; i <= c->n_in; i++) {
-        c->operand[i] = tpi_lower_operand(plan, k->root, i < c->n_in ? t->in[i] : t, sizes);
+        c->operand[i] = tpi_lower_operand(plan, t->index, i < c->n_in ? t->in[i] : t, sizes);
         if (i < c->n_in)
             c->in[i] = &c->operand[i].view;
     }
@@ -114,5 +76,26 @@ tpi_call_code *tpi_lower_call(const tpi_plan *plan, const tpi_kernel *k,
         memcpy(c->attrs, t->attrs, t->op->attrs_size);
     if (c->form == TPI_CALL_CONTRACTION)
         set_contraction(plan, c);
+}
+
+tpi_call_code *tpi_lower_call(tpi_bump *memory, const tpi_plan *plan, const tpi_kernel *k)
+{
+    const tp_tensor *t = plan->graph->nodes[k->root];
+    const size_t n = (size_t)t->n_in;
+    tpi_call_code *c = tpi_bump_take(memory, 1, sizeof *c);
+    tpi_call_operand *operand = tpi_bump_take(memory, n + 1, sizeof *operand);
+    tp_tensor **in = tpi_bump_take(memory, n, sizeof *in);
+    void *attrs = tpi_bump_take(memory, 1, t->op->attrs_size);
+    if (!attrs)
+        return NULL;
+    *c = (tpi_call_code){.node = t,
+                         .form = form_of(k, t),
+                         .n_in = t->n_in,
+                         .operand = operand,
+                         .in = in,
+                         .attrs = attrs,
+                         .draws_next = t->op->draws,
+                         .packed = -1};
+    tpi_call_at(c, plan, NULL);
     return c;
 }

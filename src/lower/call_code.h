@@ -10,6 +10,7 @@
 #ifndef TAPIR_CALL_CODE_H
 #define TAPIR_CALL_CODE_H
 
+#include "base/bump.h"
 #include "ir/sizes_at.h"
 #include "op/contractions.h"
 #include "plan/plan.h"
@@ -29,8 +30,6 @@ typedef struct tpi_call_operand {
 } tpi_call_operand;
 
 typedef struct tpi_call_code {
-    tpi_mem *from;
-    size_t bytes; /* of all of this, in one block */
     const tp_tensor *node;
     tpi_call_form form;
     int n_in;
@@ -42,10 +41,10 @@ typedef struct tpi_call_code {
     tpi_contraction contraction;
 } tpi_call_code;
 
-/* `sizes`: those of a run, and all is numbers; NULL: they stay symbolic. NULL: no memory. */
-tpi_call_code *tpi_lower_call(const tpi_plan *plan, const tpi_kernel *k,
-                              const tpi_run_sizes *sizes);
-void tpi_call_free(tpi_call_code *c);
+/* All sizes stay symbolic. NULL: no memory, and memory->failed is set. */
+tpi_call_code *tpi_lower_call(tpi_bump *memory, const tpi_plan *plan, const tpi_kernel *k);
+/* The same call at the sizes of a run, whatever it was at before: all is numbers. NULL: symbolic. */
+void tpi_call_at(tpi_call_code *c, const tpi_plan *plan, const tpi_run_sizes *sizes);
 
 /* How node t is read by the kernel of node `root`, which may be written over it. */
 tpi_call_operand tpi_lower_operand(const tpi_plan *plan, int root, const tp_tensor *t,

@@ -4,18 +4,10 @@
 
 const char *const tpi_fold_name[TPI_N_REDUCES] = {"sum", "prod", "max", "min"};
 
-void tpi_loop_free(tpi_loop *l)
-{
-    tpi_give_back(l->memory, l->stmt, (size_t)l->stmts_size * sizeof *l->stmt);
-    tpi_give_back(l->memory, l->mem, (size_t)l->mems_size * sizeof *l->mem);
-    tpi_give_back(l->memory, l->at, (size_t)l->ats_size * sizeof *l->at);
-}
-
 /* Room for one more behind n; NULL: no memory. */
 static void *room(tpi_loop *l, void **v, int n, int *size, size_t each)
 {
-    void *grown = tpi_grow(l->memory, *v, n, size, each);
-    l->failed |= !grown;
+    void *grown = tpi_bump_grow(l->memory, *v, n, size, each);
     if (!grown)
         return NULL;
     *v = grown;
@@ -60,7 +52,7 @@ int tpi_loop_add_at(tpi_loop *l, const tpi_loop_at *at)
 
 void tpi_loop_end(tpi_loop *l, int each)
 {
-    if (!l->failed)
+    if (!l->memory->failed)
         l->stmt[each].end = l->n_stmts;
 }
 

@@ -38,6 +38,7 @@
 #ifndef TAPIR_LOOP_H
 #define TAPIR_LOOP_H
 
+#include "base/bump.h"
 #include "op/op.h"
 
 enum { TPI_LOOP_DEPTH = TP_MAX_RANK + 1 }; /* regions that may be open at a time */
@@ -90,7 +91,7 @@ typedef struct tpi_loop_at {
 } tpi_loop_at;
 
 typedef struct tpi_loop {
-    tpi_mem *memory;
+    tpi_bump *memory; /* of its lists; when that failed, there is no program */
     tpi_dims *dims;
     tpi_loop_stmt *stmt;
     tpi_loop_mem *mem;
@@ -100,12 +101,9 @@ typedef struct tpi_loop {
         kept; /* axes: the first `kept` ones are of all results, the others of what is folded */
     int64_t size[TP_MAX_RANK]; /* by axis */
     int64_t count;             /* points of a fold */
-    bool failed;               /* no memory: sticks */
 } tpi_loop;
 
-void tpi_loop_free(tpi_loop *l);
-
-/* Each adds to the end, and returns the number; 0 when out of memory, with l->failed set. */
+/* Each adds to the end, and returns the number; 0 when out of memory. */
 int tpi_loop_add(tpi_loop *l, tpi_loop_stmt s);
 int tpi_loop_add_mem(tpi_loop *l, tpi_loop_mem m);
 int tpi_loop_add_at(tpi_loop *l, const tpi_loop_at *at);

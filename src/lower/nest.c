@@ -82,9 +82,9 @@ static int memory_of(builder *b, const tpi_value *root, bool written)
     while (i < b->l->n_mems && b->l->mem[i].node != node)
         i++;
     if (i == b->l->n_mems)
-        i = tpi_loop_add_mem(b->l, (tpi_loop_mem){.type = root->node->dtype, .node = node});
-    if (!b->l->failed)
-        b->l->mem[i].written |= written;
+        return tpi_loop_add_mem(
+            b->l, (tpi_loop_mem){.type = root->node->dtype, .written = written, .node = node});
+    b->l->mem[i].written |= written;
     return i;
 }
 
@@ -116,7 +116,7 @@ static void read_operand(builder *b, const tpi_value *v, int o, int number)
 static void find_addresses(builder *b)
 {
     int number = 0;
-    for (int i = 0; i < b->k->n_nodes && !b->l->failed; i++) {
+    for (int i = 0; i < b->k->n_nodes; i++) {
         const tpi_value *v = value_at(b, i);
         b->node[i] = (made){.value = -1, .memory = -1, .home = -1, .row = -1, .first = number};
         for (int o = 0; o < v->node->n_in; o++)
@@ -174,7 +174,7 @@ static bool may_join(const builder *b, int a)
 static int64_t times(builder *b, int64_t x, int64_t y)
 {
     const int64_t product = tpi_dim_mul(b->l->dims, x, y);
-    b->l->failed |= product == TPI_NO_DIM;
+    b->l->memory->failed |= product == TPI_NO_DIM;
     return product;
 }
 
@@ -288,7 +288,7 @@ static void add_rows(builder *b)
     }
     for (int k = 0; k < b->n_phases; k++) {
         find_phase(b, k, &s);
-        for (int i = 0; i < b->k->n_nodes && !b->l->failed; i++) {
+        for (int i = 0; i < b->k->n_nodes; i++) {
             const tp_tensor *t = value_at(b, i)->node;
             if (!s.taken[i] || b->node[i].row >= 0 || is_kept(b, i))
                 continue;
@@ -445,7 +445,7 @@ static void add_statements(builder *b)
         add_rows(b);
         add_row_values(b, -1);
     }
-    for (int k = 0; k < b->n_phases && !b->l->failed; k++) {
+    for (int k = 0; k < b->n_phases; k++) {
         const int each = folds ? open_region(b, b->l->kept, b->l->rank) : whole;
         add_full(b, k);
         tpi_loop_end(b->l, each);
@@ -456,20 +456,17 @@ static void add_statements(builder *b)
     tpi_loop_end(b->l, whole);
 }
 
-bool tpi_lower_nest(const tpi_plan *plan, const tpi_kernel *k, const int64_t *symbols,
-                    tpi_nest_box *box, tpi_loop *out)
+bool tpi_lower_nest(tpi_bump *memory, const tpi_plan *plan, const tpi_kernel *k,
+                    const int64_t *symbols, tpi_nest_box *box, tpi_loop *out)
 {
     builder b = {.l = out, .plan = plan, .k = k, .symbols = symbols, .box = box};
-    *out = (tpi_loop){.memory = &plan->graph->ctx->mem, .dims = plan->graph->dims};
+    *out = (tpi_loop){.memory = memory, .dims = plan->graph->dims};
     find_axes(&b);
     find_addresses(&b);
-    if (!out->failed)
-        join_axes(&b);
+    join_axes(&b);
     for (int i = 0; i < MAX_ADDRESSES; i++)
         b.loaded[i] = -1;
-    if (!out->failed)
+    if (!memory->failed)
         add_statements(&b);
-    if (out->failed)
-        tpi_loop_free(out);
-    return !out->failed;
+    return !memory->failed;
 }

@@ -15,9 +15,9 @@ typedef struct tpi_nest_box {
 } tpi_nest_box;
 
 /* The program of kernel k, a loop nest. `symbols`: their values, and all sizes are numbers; NULL: they stay symbolic.
- * `box`: NULL, or what is computed at a time. False: no memory. */
-bool tpi_lower_nest(const tpi_plan *plan, const tpi_kernel *k, const int64_t *symbols,
-                    tpi_nest_box *box, tpi_loop *out);
+ * `box`: NULL, or what is computed at a time. False: no memory, and memory->failed is set. */
+bool tpi_lower_nest(tpi_bump *memory, const tpi_plan *plan, const tpi_kernel *k,
+                    const int64_t *symbols, tpi_nest_box *box, tpi_loop *out);
 
 /* The program of each nest keeps the rules (lower/loop_verify.h). False: TP_E_BUG with the program, or no memory. */
 bool tpi_verify_nests(const tpi_plan *plan);

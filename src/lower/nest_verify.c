@@ -15,18 +15,20 @@ static bool says_bad(tp_ctx *ctx, const tpi_loop *l, int kernel, int statement, 
 
 static bool is_good(const tpi_plan *plan, int i)
 {
+    tp_ctx *ctx = plan->graph->ctx;
     char why[TPI_LOOP_WHY];
     tpi_loop l;
     if (plan->kernels[i].kind != TPI_KERNEL_LOOP)
         return true;
-    if (!tpi_lower_nest(plan, &plan->kernels[i], NULL, NULL, &l)) {
-        tpi_no_memory(plan->graph->ctx, TPI_AT(NULL, 0), "compile");
-        return false;
+    tpi_bump room = TPI_BUMP(&ctx->mem);
+    bool good = tpi_lower_nest(&room, plan, &plan->kernels[i], NULL, NULL, &l);
+    if (good) {
+        const int bad = tpi_loop_verify(ctx, &l, why);
+        good = bad < 0 || says_bad(ctx, &l, plan->first_kernel + i, bad, why);
+    } else {
+        tpi_no_memory(ctx, TPI_AT(NULL, 0), "compile");
     }
-    const int bad = tpi_loop_verify(plan->graph->ctx, &l, why);
-    const bool good =
-        bad < 0 || says_bad(plan->graph->ctx, &l, plan->first_kernel + i, bad, why);
-    tpi_loop_free(&l);
+    tpi_bump_free(&room);
     return good;
 }
 

@@ -34,7 +34,7 @@ static bool begin(tpi_nest_text *n, tpi_render *r, const tpi_kernel *k, tpi_loop
     const bool band = !r->alone && tpi_is_band(&r->plan->steps[k->step]);
     n->box.n_outer = band ? r->plan->steps[k->step].n_outer : by_place(n);
     n->box.row = band ? k->row : -1;
-    if (!tpi_lower_nest(r->plan, k, NULL, &n->box, l))
+    if (!tpi_lower_nest(&r->room, r->plan, k, NULL, &n->box, l))
         return false;
     if (band || by_place(n))
         n->outer = n->box.n_outer == 1 ? 0 : -1;
@@ -337,10 +337,8 @@ void tpi_render_nest(tpi_render *r, int number)
 {
     tpi_nest_text state, *n = &state;
     tpi_loop l;
-    if (!begin(n, r, &r->plan->kernels[number], &l)) {
-        r->body.failed = true;
+    if (!begin(n, r, &r->plan->kernels[number], &l))
         return;
-    }
     const int fold = tpi_loop_first_fold(&l);
     const bool columns = fold >= 0 && l.stmt[fold].order == TPI_ORDER_blocks;
     for (int i = 0; i < l.n_stmts; i++)
@@ -356,5 +354,4 @@ void tpi_render_nest(tpi_render *r, int number)
     else
         tpi_render_rows(n);
     PUT("    return 0;\n}\n");
-    tpi_loop_free(&l);
 }

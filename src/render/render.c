@@ -195,9 +195,10 @@ static void end_function(tpi_render *r, int row)
         tpi_str_put(&r->body, "#line 1 \"tapir.c\"\n");
     put_function(r);
     r->function.failed |= r->body.failed;
-    tpi_alike_kernel(&r->alike, row, &r->function, r->comment.text, r->comment.len);
+    tpi_alike_kernel(&r->alike, row, &r->function, r->comment.text ? r->comment.text : "");
     if (r->scratch.len)
-        tpi_alike_kernel(&r->rooms, row, &r->scratch, "", 0);
+        tpi_alike_kernel(&r->rooms, row, &r->scratch, "");
+    tpi_bump_free(&r->room);
 }
 
 static void render_kernel(tpi_render *r, int i)
@@ -240,46 +241,37 @@ static int most_values(const tpi_plan *plan)
     return most;
 }
 
-static bool begin(tpi_render *r, tpi_mem *m)
+static void begin(tpi_render *r, tpi_mem *m)
 {
+    const size_t names = (size_t)most_values(r->plan), kernels = (size_t)r->plan->all_kernels;
+    r->memory = r->room = TPI_BUMP(m);
     r->body = r->function = r->scratch = r->packed = r->pack = r->comment = r->helpers =
         TPI_STR(m);
     r->params = r->alone ? "(const tpk_env *env, const int64_t *a)"
                          : "(const tpk_env *env, const int64_t *a, tpk_part *part)";
     r->called = r->alone ? "tpk_" : "library->";
     r->texts = 1u << TPI_TEXT_elem | 1u << (r->alone ? TPI_TEXT_rounding : TPI_TEXT_library);
-    r->names_size = most_values(r->plan);
-    r->name = tpi_take(m, (size_t)r->names_size * sizeof *r->name);
-    r->named_by = tpi_take(m, (size_t)r->names_size * sizeof *r->named_by);
-    r->packed_of = tpi_take(m, ((size_t)r->plan->all_kernels + 1) * sizeof *r->packed_of);
+    r->name = tpi_bump_take(&r->memory, names, sizeof *r->name);
+    r->named_by = tpi_bump_take(&r->memory, names, sizeof *r->named_by);
+    r->packed_of = tpi_bump_take(&r->memory, kernels, sizeof *r->packed_of);
     r->n_symbols = tpi_dim_n_symbols(r->plan->graph->dims);
-    r->uses_symbol = tpi_take(m, (size_t)r->n_symbols + 1);
-    const int functions = r->plan->all_kernels;
-    const bool ok = tpi_alike_begin(&r->alike, m, functions);
-    if (!tpi_alike_begin(&r->rooms, m, functions) || !ok || !r->name || !r->named_by ||
-        !r->packed_of || !r->uses_symbol)
-        return false;
-    memset(r->named_by, 0, (size_t)r->names_size * sizeof *r->named_by);
-    memset(r->packed_of, 0, ((size_t)r->plan->all_kernels + 1) * sizeof *r->packed_of);
-    return true;
+    r->uses_symbol = tpi_bump_take(&r->memory, (size_t)r->n_symbols + 1, 1);
+    tpi_alike_begin(&r->alike, &r->memory, r->plan->all_kernels);
+    tpi_alike_begin(&r->rooms, &r->memory, r->plan->all_kernels);
 }
 
 /* False when out of memory in between. */
-static bool end(tpi_render *r, tpi_mem *m)
+static bool end(tpi_render *r)
 {
     tpi_str *const all[] = {&r->body, &r->function, &r->scratch, &r->packed,
                             &r->pack, &r->comment,  &r->helpers};
-    bool ok = true;
+    bool ok = !r->memory.failed && !r->room.failed;
     for (size_t i = 0; i < sizeof all / sizeof *all; i++) {
         ok = ok && !all[i]->failed;
         tpi_str_free(all[i]);
     }
-    tpi_give_back(m, r->name, (size_t)r->names_size * sizeof *r->name);
-    tpi_give_back(m, r->named_by, (size_t)r->names_size * sizeof *r->named_by);
-    tpi_give_back(m, r->packed_of, ((size_t)r->plan->all_kernels + 1) * sizeof *r->packed_of);
-    tpi_give_back(m, r->uses_symbol, (size_t)r->n_symbols + 1);
-    tpi_alike_end(&r->alike);
-    tpi_alike_end(&r->rooms);
+    tpi_bump_free(&r->room);
+    tpi_bump_free(&r->memory);
     return ok;
 }
 
@@ -366,19 +358,19 @@ static void put_program(tpi_render *r, tpi_str *out)
 
 int tpi_render_program(const tpi_plan *p, bool alone, int most, tpi_str *out)
 {
-    tpi_mem *m = &p->graph->ctx->mem;
     const bool lines = !alone && tpi_env(TPI_ENV_DEBUG_C);
     tpi_render r = {.plan = p, .whole = p, .alone = alone, .lines = lines};
-    bool ok = begin(&r, m);
-    if (ok)
+    begin(&r, &p->graph->ctx->mem);
+    if (!r.memory.failed)
         tpi_render_plan(&r, p);
-    ok = ok && tpi_alike_settle(&r.alike) && tpi_alike_settle(&r.rooms);
-    r.units = count_units(&r, most);
-    if (ok) {
+    if (!r.memory.failed) {
+        tpi_alike_settle(&r.alike);
+        tpi_alike_settle(&r.rooms);
+        r.units = count_units(&r, most);
         put_program(&r, out);
         tpi_str_fit(out); /* a program keeps it */
     }
-    ok = end(&r, m) && ok && !out->failed;
+    const bool ok = end(&r) && !out->failed;
     if (!ok) {
         tpi_no_memory(p->graph->ctx, TPI_AT(NULL, 0), "compile");
         tpi_str_free(out);

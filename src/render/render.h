@@ -43,6 +43,7 @@ typedef int64_t (*tpi_pack_layout)(const int64_t *sizes, int64_t *at,
 #define TPI_PACK_SYMBOL "tapir_pack"
 
 typedef struct tpi_render {
+    tpi_bump memory, room; /* of all of it; of the kernel that is rendered */
     const tpi_plan *plan;  /* of the kernels that are rendered */
     const tpi_plan *whole; /* the outermost */
     bool alone; /* for standalone.c: all that it calls is in the text, and all of it is static;
@@ -61,7 +62,7 @@ typedef struct tpi_render {
     tpi_str helpers;   /* functions that kernels call */
     int *name;         /* by node of the kernel: its number there; see tpi_render_name */
     int *named_by;     /* and the kernel that gave it */
-    int names_size, n_names, naming;
+    int n_names, naming;
     tpi_alike rooms; /* how much scratch memory kernels need */
     tpi_str scratch; /* of the one that is rendered: "need = ...; most = ..." */
     tpi_str packed;  /* one line per constant that is packed: where it goes */

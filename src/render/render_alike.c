@@ -11,34 +11,18 @@
 #define SLOT_BEGIN '\x01' /* "\1<number>\2" stands for a slot */
 #define SLOT_END '\x02'
 
-bool tpi_alike_begin(tpi_alike *s, tpi_mem *mem, int n_kernels)
+void tpi_alike_begin(tpi_alike *s, tpi_bump *memory, int n_kernels)
 {
-    *s = (tpi_alike){.mem = mem, .n_rows = n_kernels, .comments = TPI_STR(mem)};
+    *s = (tpi_alike){.memory = memory, .n_rows = n_kernels};
     s->n_buckets = 64;
     while (s->n_buckets < n_kernels)
         s->n_buckets *= 2;
-    s->rows = tpi_take(mem, ((size_t)n_kernels + 1) * sizeof *s->rows);
-    s->buckets = tpi_take(mem, (size_t)s->n_buckets * sizeof *s->buckets);
-    s->failed = !s->rows || !s->buckets;
+    s->rows = tpi_bump_take(memory, (size_t)n_kernels, sizeof *s->rows);
+    s->buckets = tpi_bump_take(memory, (size_t)s->n_buckets, sizeof *s->buckets);
     for (int i = 0; i < n_kernels && s->rows; i++)
         s->rows[i] = (tpi_alike_row){.function = -1, .next = -1};
     for (int i = 0; i < s->n_buckets && s->buckets; i++)
         s->buckets[i] = -1;
-    return !s->failed;
-}
-
-void tpi_alike_end(tpi_alike *s)
-{
-    for (int i = 0; i < s->n_functions; i++) {
-        tpi_alike_function *f = &s->functions[i];
-        tpi_give_back(s->mem, f->text, f->len);
-        tpi_give_back(s->mem, f->place, ((size_t)f->n_slots + 1) * sizeof *f->place);
-    }
-    tpi_give_back(s->mem, s->functions, (size_t)s->functions_size * sizeof *s->functions);
-    tpi_give_back(s->mem, s->slots, (size_t)s->slots_size * sizeof *s->slots);
-    tpi_give_back(s->mem, s->rows, ((size_t)s->n_rows + 1) * sizeof *s->rows);
-    tpi_give_back(s->mem, s->buckets, (size_t)s->n_buckets * sizeof *s->buckets);
-    tpi_str_free(&s->comments);
 }
 
 /* ---- kernels ----------------------------------------------------------------------------------- */
@@ -46,9 +30,8 @@ void tpi_alike_end(tpi_alike *s)
 const char *tpi_alike_slot(tpi_alike *s, tpi_slot_kind kind, int64_t value,
                            char mark[TPI_SLOT_MARK])
 {
-    tpi_slot *v = tpi_grow(s->mem, s->slots, s->n_slots, &s->slots_size, sizeof *v);
-    snprintf(mark, TPI_SLOT_MARK, "%c%d%c", SLOT_BEGIN, s->n_slots - s->first_slot, SLOT_END);
-    s->failed |= !v;
+    tpi_slot *v = tpi_bump_grow(s->memory, s->slots, s->n_slots, &s->slots_size, sizeof *v);
+    snprintf(mark, TPI_SLOT_MARK, "%c%d%c", SLOT_BEGIN, s->n_slots, SLOT_END);
     if (v) {
         s->slots = v;
         s->slots[s->n_slots++] = (tpi_slot){kind, value};
@@ -57,72 +40,63 @@ const char *tpi_alike_slot(tpi_alike *s, tpi_slot_kind kind, int64_t value,
 }
 
 static bool same_function(const tpi_alike *s, const tpi_alike_function *f, uint64_t hash,
-                          const tpi_str *text, int n_slots)
+                          const tpi_str *text)
 {
-    if (f->hash != hash || f->len != text->len || f->n_slots != n_slots ||
+    if (f->hash != hash || f->len != text->len || f->n_slots != s->n_slots ||
         memcmp(f->text, text->text, text->len) != 0)
         return false;
-    const tpi_slot *theirs = s->slots + s->rows[f->first_row].slots;
-    for (int i = 0; i < n_slots; i++)
-        if (theirs[i].kind != s->slots[s->first_slot + i].kind)
+    const tpi_slot *theirs = s->rows[f->first_row].slots;
+    for (int i = 0; i < s->n_slots; i++)
+        if (theirs[i].kind != s->slots[i].kind)
             return false;
     return true;
 }
 
 /* A function of this text; NULL: no memory. */
-static tpi_alike_function *add_function(tpi_alike *s, uint64_t hash, const tpi_str *text,
-                                        int n_slots)
+static tpi_alike_function *add_function(tpi_alike *s, uint64_t hash, const tpi_str *text)
 {
-    tpi_alike_function *v =
-        tpi_grow(s->mem, s->functions, s->n_functions, &s->functions_size, sizeof *v);
-    if (!v)
+    tpi_alike_function *f =
+        tpi_bump_grow(s->memory, s->functions, s->n_functions, &s->functions_size, sizeof *f);
+    char *own = tpi_bump_copy(s->memory, text->text, text->len, 1);
+    int *place = tpi_bump_take(s->memory, (size_t)s->n_slots, sizeof *place);
+    if (!place)
         return NULL;
-    s->functions = v;
-    tpi_alike_function *f = &s->functions[s->n_functions];
     int *bucket = &s->buckets[hash & (uint64_t)(s->n_buckets - 1)];
-    *f = (tpi_alike_function){.text = tpi_take(s->mem, text->len),
+    s->functions = f;
+    f += s->n_functions;
+    *f = (tpi_alike_function){.text = own,
                               .len = text->len,
                               .hash = hash,
                               .next = *bucket,
                               .first_row = -1,
-                              .n_slots = n_slots,
-                              .place =
-                                  tpi_take(s->mem, ((size_t)n_slots + 1) * sizeof *f->place)};
-    if (!f->text || !f->place) {
-        tpi_give_back(s->mem, f->text, f->len);
-        tpi_give_back(s->mem, f->place, ((size_t)n_slots + 1) * sizeof *f->place);
-        return NULL;
-    }
-    memcpy(f->text, text->text, text->len);
+                              .n_slots = s->n_slots,
+                              .place = place};
     *bucket = s->n_functions++;
     return f;
 }
 
-void tpi_alike_kernel(tpi_alike *s, int kernel, const tpi_str *text, const char *comment,
-                      size_t comment_len)
+void tpi_alike_kernel(tpi_alike *s, int kernel, const tpi_str *text, const char *comment)
 {
-    s->failed |= text->failed || !text->text;
-    if (s->failed)
+    const char *own = tpi_bump_copy(s->memory, comment, strlen(comment) + 1, 1);
+    const tpi_slot *slots =
+        tpi_bump_copy(s->memory, s->slots, (size_t)s->n_slots, sizeof *slots);
+    s->memory->failed |= text->failed || !text->text;
+    if (s->memory->failed)
         return;
     const uint64_t hash = tpi_hash64(text->text, text->len);
-    const int n_slots = s->n_slots - s->first_slot;
     int found = s->buckets[hash & (uint64_t)(s->n_buckets - 1)];
-    while (found >= 0 && !same_function(s, &s->functions[found], hash, text, n_slots))
+    while (found >= 0 && !same_function(s, &s->functions[found], hash, text))
         found = s->functions[found].next;
-    tpi_alike_function *f =
-        found < 0 ? add_function(s, hash, text, n_slots) : &s->functions[found];
-    s->failed |= !f;
+    tpi_alike_function *f = found < 0 ? add_function(s, hash, text) : &s->functions[found];
     if (!f)
         return;
     s->rows[kernel] = (tpi_alike_row){.function = (int)(f - s->functions),
                                       .next = f->first_row,
-                                      .slots = s->first_slot,
-                                      .comment = s->comments.len,
-                                      .comment_len = comment_len};
+                                      .slots = slots,
+                                      .comment = own};
     f->first_row = kernel; /* the newest one comes first */
     f->n_rows++;
-    s->first_slot = s->n_slots;
-    tpi_str_add(&s->comments, comment, comment_len);
+    s->n_slots = 0;
 }
 
 /* ---- arguments --------------------------------------------------------------------------------- */
@@ -130,16 +104,15 @@ void tpi_alike_kernel(tpi_alike *s, int kernel, const tpi_str *text, const char 
 /* What a slot is for this kernel. */
 static int64_t value_of(const tpi_alike *s, int kernel, int slot)
 {
-    const tpi_slot *v = &s->slots[s->rows[kernel].slots + slot];
+    const tpi_slot *v = &s->rows[kernel].slots[slot];
     return v->kind == TPI_SLOT_ROW ? s->rows[v->value].at : v->value;
 }
 
 /* Functions that are called by others come before them, so their arguments have places already. */
-bool tpi_alike_settle(tpi_alike *s)
+void tpi_alike_settle(tpi_alike *s)
 {
     int64_t at = 0;
-    s->failed |= s->comments.failed;
-    for (int i = 0; i < s->n_functions && !s->failed; i++) {
+    for (int i = 0; i < s->n_functions; i++) {
         tpi_alike_function *f = &s->functions[i];
         int n = 0;
         for (int k = 0; k < f->n_slots; k++) {
@@ -153,7 +126,6 @@ bool tpi_alike_settle(tpi_alike *s)
         for (int row = f->first_row; row >= 0; row = s->rows[row].next, at += n)
             s->rows[row].at = n ? at : 0;
     }
-    return !s->failed;
 }
 
 void tpi_alike_put_arguments(const tpi_alike *s, tpi_str *out)
@@ -192,7 +164,7 @@ static void put_constant(tpi_str *out, tpi_slot_kind kind, int64_t value)
 
 static void put_slot(const tpi_alike *s, const tpi_alike_function *f, int slot, tpi_str *out)
 {
-    const tpi_slot_kind kind = s->slots[s->rows[f->first_row].slots + slot].kind;
+    const tpi_slot_kind kind = s->rows[f->first_row].slots[slot].kind;
     const bool constant = kind == TPI_SLOT_F32 || kind == TPI_SLOT_F64;
     if (f->place[slot] >= 0)
         tpi_str_printf(out, constant ? "c%d" : "a[%d]", f->place[slot]);
@@ -206,7 +178,7 @@ static void put_slot(const tpi_alike *s, const tpi_alike_function *f, int slot, 
 static void put_head(const tpi_alike *s, const tpi_alike_function *f, tpi_str *out)
 {
     for (int k = 0; k < f->n_slots; k++) {
-        const tpi_slot_kind kind = s->slots[s->rows[f->first_row].slots + k].kind;
+        const tpi_slot_kind kind = s->rows[f->first_row].slots[k].kind;
         const int place = f->place[k];
         if (place >= 0 && kind == TPI_SLOT_F32)
             tpi_str_printf(out, "    const tpk_f32 c%d = tpk_from_bits_f32((uint32_t)a[%d]);\n",
@@ -217,12 +189,6 @@ static void put_head(const tpi_alike *s, const tpi_alike_function *f, tpi_str *o
     }
 }
 
-static void put_comment(const tpi_alike *s, int kernel, tpi_str *out)
-{
-    const tpi_alike_row *row = &s->rows[kernel];
-    tpi_str_add(out, s->comments.text + row->comment, row->comment_len);
-}
-
 void tpi_alike_put_function(const tpi_alike *s, int number, const char *linkage, tpi_str *out)
 {
     const tpi_alike_function *f = &s->functions[number];
@@ -230,7 +196,7 @@ void tpi_alike_put_function(const tpi_alike *s, int number, const char *linkage,
     while (s->rows[oldest].next >= 0)
         oldest = s->rows[oldest].next;
     tpi_str_put(out, "\n/* ");
-    put_comment(s, oldest, out);
+    tpi_str_put(out, s->rows[oldest].comment);
     if (f->n_rows > 1)
         tpi_str_printf(out, "; and %d like it", f->n_rows - 1);
     tpi_str_printf(out, " */\n%s int64_t k%d", linkage, number);
@@ -259,6 +225,6 @@ void tpi_alike_put_row(const tpi_alike *s, int kernel, tpi_str *out)
 {
     tpi_str_printf(out, "\n    {k%d, %lld}, /* ", s->rows[kernel].function,
                    (long long)s->rows[kernel].at);
-    put_comment(s, kernel, out);
+    tpi_str_put(out, s->rows[kernel].comment);
     tpi_str_put(out, " */");
 }

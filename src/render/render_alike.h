@@ -6,6 +6,7 @@
 #ifndef TAPIR_RENDER_ALIKE_H
 #define TAPIR_RENDER_ALIKE_H
 
+#include "base/bump.h"
 #include "base/strbuf.h"
 
 typedef enum tpi_slot_kind {
@@ -33,29 +34,24 @@ typedef struct tpi_alike_function { /* a function */
 typedef struct tpi_alike_row {
     int function; /* -1: not rendered yet */
     int next;     /* kernel of the same function; -1 */
-    int slots;    /* its first slot */
-    int64_t at;   /* of its arguments in the table */
-    size_t comment, comment_len;
+    const tpi_slot *slots;
+    int64_t at; /* of its arguments in the table */
+    const char *comment;
 } tpi_alike_row;
 
 typedef struct tpi_alike {
-    tpi_mem *mem;
+    tpi_bump *memory; /* of all of it; when that failed, there is no text */
     tpi_alike_function *functions;
     int n_functions, functions_size;
-    tpi_slot *slots; /* of all kernels */
+    tpi_slot *slots; /* of the kernel that is rendered */
     int n_slots, slots_size;
     tpi_alike_row *rows; /* by kernel of the program */
     int n_rows;
     int *buckets; /* by hash */
     int n_buckets;
-    int first_slot; /* of the kernel that is rendered */
-    tpi_str comments;
-    bool failed;
 } tpi_alike;
 
-/* False: no memory. */
-bool tpi_alike_begin(tpi_alike *s, tpi_mem *mem, int n_kernels);
-void tpi_alike_end(tpi_alike *s);
+void tpi_alike_begin(tpi_alike *s, tpi_bump *memory, int n_kernels);
 
 /* A slot of the kernel that is rendered, as the mark that stands for it in the text. */
 enum { TPI_SLOT_MARK = 16 };
@@ -66,10 +62,9 @@ const char *tpi_alike_slot(tpi_alike *s, tpi_slot_kind kind, int64_t value,
 /* The function's own name. */
 #define TPI_ALIKE_SELF "\x04"
 /* The kernel's text is done: finds its function, or makes one. */
-void tpi_alike_kernel(tpi_alike *s, int kernel, const tpi_str *text, const char *comment,
-                      size_t comment_len);
+void tpi_alike_kernel(tpi_alike *s, int kernel, const tpi_str *text, const char *comment);
 /* All kernels are done: what differs in each function, and where each kernel's arguments are. */
-bool tpi_alike_settle(tpi_alike *s);
+void tpi_alike_settle(tpi_alike *s);
 
 /* "static const int64_t args[] = {...};" */
 void tpi_alike_put_arguments(const tpi_alike *s, tpi_str *out);

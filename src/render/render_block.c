@@ -285,22 +285,19 @@ static void put_loop(tpi_render *r, const tpi_block *b, int n)
 void tpi_render_block(tpi_render *r, int n)
 {
     const tpi_section *s = r->plan->sections[r->plan->kernels[n].root];
-    tpi_block b;
-    if (!tpi_lower_block(r->plan, s, &b)) {
-        r->body.failed = true;
+    const tpi_block *b = tpi_lower_block(&r->room, r->plan, s);
+    if (!b)
         return;
-    }
     tpi_render_head(r, n);
     if (bodies_can_fail(r, s))
         PUT("    int64_t e;\n");
-    if (b.loop) {
-        put_loop(r, &b, n);
+    if (b->loop) {
+        put_loop(r, b, n);
     } else {
-        put_moment(r, "    ", &b, TPI_BLOCK_BEFORE);
-        put_cond(r, &b);
+        put_moment(r, "    ", b, TPI_BLOCK_BEFORE);
+        put_cond(r, b);
     }
-    if (b.token >= 0)
-        PUT("    *(tpk_bool *)p[%s] = 1;\n", NUMBER(b.token));
+    if (b->token >= 0)
+        PUT("    *(tpk_bool *)p[%s] = 1;\n", NUMBER(b->token));
     PUT("    return 0;\n}\n");
-    tpi_block_free(&b);
 }

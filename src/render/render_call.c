@@ -180,12 +180,10 @@ static void put_copy(tpi_render *r, const tpi_call_code *c)
 
 void tpi_render_call(tpi_render *r, int n)
 {
-    tpi_call_code *c = tpi_lower_call(r->plan, &r->plan->kernels[n], NULL);
-    tpi_render_head(r, n);
-    if (!c) {
-        r->body.failed = true;
+    const tpi_call_code *c = tpi_lower_call(&r->room, r->plan, &r->plan->kernels[n]);
+    if (!c)
         return;
-    }
+    tpi_render_head(r, n);
     if (c->form == TPI_CALL_SET)
         put_only_element(r, c);
     else
@@ -196,5 +194,4 @@ void tpi_render_call(tpi_render *r, int n)
         put_function_call(r, n, c);
     else if (c->form == TPI_CALL_CONTRACTION)
         tpi_render_contraction(r, n, c);
-    tpi_call_free(c);
 }

@@ -20,8 +20,6 @@ void tpi_render_number(tpi_render *r, int64_t value)
 
 int tpi_render_name(tpi_render *r, int node)
 {
-    if (node >= r->names_size)
-        return node; /* no memory */
     if (r->named_by[node] != r->naming) {
         r->named_by[node] = r->naming;
         r->name[node] = r->n_names++;

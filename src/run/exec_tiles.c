@@ -81,17 +81,15 @@ static void note_late(tpi_tiles *t, const tpi_plan *plan)
 
 bool tpi_tiles_new(tp_program *p)
 {
-    tpi_mem *m = &p->ctx->mem;
-    const size_t bytes = (size_t)p->plan->all_kernels * sizeof(tpi_tile_kernel);
-    tpi_tiles *t = tpi_take(m, sizeof *t);
-    tpi_tile_kernel *kernels = tpi_take(m, bytes);
-    if (!t || !kernels) {
-        tpi_give_back(m, t, sizeof *t);
-        tpi_give_back(m, kernels, bytes);
+    tpi_bump memory = TPI_BUMP(&p->ctx->mem);
+    tpi_tiles *t = tpi_bump_take(&memory, 1, sizeof *t);
+    tpi_tile_kernel *kernels =
+        tpi_bump_take(&memory, (size_t)p->plan->all_kernels, sizeof *kernels);
+    if (!kernels) {
+        tpi_bump_free(&memory);
         return false;
     }
-    memset(kernels, 0, bytes);
-    *t = (tpi_tiles){.p = p, .kernels = kernels, .full = -1};
+    *t = (tpi_tiles){.p = p, .memory = memory, .kernels = kernels, .full = -1};
     note_late(t, p->plan);
     p->tiles = t;
     return true;
@@ -102,17 +100,11 @@ void tpi_tiles_free(tpi_tiles *t)
     if (!t)
         return;
     tpi_mem *m = &t->p->ctx->mem;
-    const int n = t->p->plan->all_kernels;
-    for (int i = 0; i < n; i++) {
+    for (int i = 0; i < t->p->plan->all_kernels; i++)
         tpi_nest_free(m, t->kernels[i].nest);
-        tpi_call_free(t->kernels[i].call);
-        if (t->kernels[i].block)
-            tpi_block_free(t->kernels[i].block);
-        tpi_give_back(m, t->kernels[i].block, sizeof(tpi_block));
-    }
-    tpi_give_back(m, t->kernels, (size_t)n * sizeof *t->kernels);
     tpi_give_back(m, t->scratch, t->scratch_size);
-    tpi_give_back(m, t, sizeof *t);
+    tpi_bump memory = t->memory; /* t is in it */
+    tpi_bump_free(&memory);
 }
 
 /* So much scratch memory; false: there is no more. */
@@ -134,13 +126,11 @@ static bool make_kernel(tpi_tiles *t, tpi_tile_kernel *made, const tpi_plan *pla
     tp_program *p = t->p;
     const tpi_run_sizes sizes = tpi_program_sizes(p);
     tpi_nest_free(&p->ctx->mem, made->nest);
-    tpi_call_free(made->call);
-    made->nest = NULL;
-    made->call = NULL;
-    if (k->kind == TPI_KERNEL_LOOP)
-        made->nest = tpi_nest_new(p, plan, k);
-    else
-        made->call = tpi_lower_call(plan, k, &sizes);
+    made->nest = k->kind == TPI_KERNEL_LOOP ? tpi_nest_new(p, plan, k) : NULL;
+    if (k->kind != TPI_KERNEL_LOOP && !made->call)
+        made->call = tpi_lower_call(&t->memory, plan, k);
+    if (made->call)
+        tpi_call_at(made->call, plan, &sizes);
     const size_t scratch =
         made->nest ? tpi_nest_scratch(made->nest, tpi_pool_threads(p->ctx->pool)) : 0;
     const bool ok = grow_scratch(t, scratch) && (made->call || made->nest);
@@ -155,17 +145,11 @@ static void tick(const tp_program *p, const tpi_plan *plan, int kernel)
         p->library.tick(p->library.watch, kernel);
 }
 
-static bool make_block(tpi_mem *m, tpi_tile_kernel *made, const tpi_plan *plan, int i)
+static bool make_block(tpi_tiles *t, tpi_tile_kernel *made, const tpi_plan *plan, int i)
 {
-    if (made->block)
-        return true;
-    tpi_block *b = tpi_take(m, sizeof *b);
-    if (b && tpi_lower_block(plan, plan->sections[plan->kernels[i].root], b)) {
-        made->block = b;
-        return true;
-    }
-    tpi_give_back(m, b, sizeof *b);
-    return false;
+    if (!made->block)
+        made->block = tpi_lower_block(&t->memory, plan, plan->sections[plan->kernels[i].root]);
+    return made->block;
 }
 
 /* Is what the kernel is made ready for the sizes of this run? */
@@ -174,10 +158,11 @@ static bool make_ready(tpi_session *s, const tpi_plan *plan, int i)
     tpi_tiles *t = s->p->tiles;
     tpi_tile_kernel *made = &t->kernels[plan->first_kernel + i];
     if (plan->kernels[i].kind == TPI_KERNEL_BLOCK
-            ? make_block(&s->p->ctx->mem, made, plan, i)
+            ? make_block(t, made, plan, i)
             : made->epoch == (made->late ? t->bound : t->sized) ||
                   make_kernel(t, made, plan, &plan->kernels[i]))
         return true;
+    t->memory.failed = false; /* for the next run */
     tpi_no_memory(s->p->ctx, s->at, "tp_program_run");
     return false;
 }

@@ -581,14 +581,14 @@ tpi_nest *tpi_nest_of_loop(tp_ctx *ctx, const tpi_plan *plan, const tpi_loop *l)
 {
     tpi_mem *m = &ctx->mem;
     const room r = room_for(l);
-    const size_t stmts = (size_t)l->n_stmts;
-    const size_t bytes = stmts * sizeof(held) + r.slots * (sizeof(size_t) + sizeof(int));
-    builder b = {.ctx = ctx, .plan = plan, .l = l, .n = nest_alloc(m, &r)};
-    b.free_bytes = tpi_take(m, bytes);
+    builder b = {.ctx = ctx,
+                 .plan = plan,
+                 .l = l,
+                 .n = nest_alloc(m, &r),
+                 .held = tpi_bump_take(l->memory, (size_t)l->n_stmts, sizeof *b.held),
+                 .free = tpi_bump_take(l->memory, r.slots, sizeof *b.free)};
+    b.free_bytes = tpi_bump_take(l->memory, r.slots, sizeof *b.free_bytes);
     if (b.n && b.free_bytes) {
-        memset(b.free_bytes, 0, bytes);
-        b.held = (held *)(b.free_bytes + r.slots);
-        b.free = (int *)(b.held + stmts);
         fixed_slot(&b, b.n);
         tpi_tile_space(l, b.n);
         find_values(&b);
@@ -598,16 +598,16 @@ tpi_nest *tpi_nest_of_loop(tp_ctx *ctx, const tpi_plan *plan, const tpi_loop *l)
         tpi_nest_free(m, b.n);
         b.n = NULL;
     }
-    tpi_give_back(m, b.free_bytes, bytes);
     return b.n;
 }
 
 tpi_nest *tpi_nest_new(const tp_program *p, const tpi_plan *plan, const tpi_kernel *k)
 {
+    tpi_bump memory = TPI_BUMP(&p->ctx->mem);
     tpi_loop l;
-    if (!tpi_lower_nest(plan, k, p->symbols, NULL, &l))
-        return NULL;
-    tpi_nest *n = tpi_nest_of_loop(p->ctx, plan, &l);
-    tpi_loop_free(&l);
+    tpi_nest *n = tpi_lower_nest(&memory, plan, k, p->symbols, NULL, &l)
+                      ? tpi_nest_of_loop(p->ctx, plan, &l)
+                      : NULL;
+    tpi_bump_free(&memory);
     return n;
 }

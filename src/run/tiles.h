@@ -110,12 +110,13 @@ typedef struct tpi_tile_kernel {
     bool late;      /* its sizes depend on how many turns a loop took */
     uint64_t epoch; /* of the sizes that it is for */
     tpi_nest *nest;
-    tpi_call_code *call;
-    tpi_block *block; /* for all sizes */
+    tpi_call_code *call;    /* at these sizes */
+    const tpi_block *block; /* for all sizes */
 } tpi_tile_kernel;
 
 typedef struct tpi_tiles {
     tp_program *p;
+    tpi_bump memory;          /* of what is kept for all sizes */
     tpi_tile_kernel *kernels; /* by the kernel's number in the program */
     uint64_t sized, bound;    /* epochs: of all sizes, and of those that only a run tells */
     char *scratch;

@@ -141,9 +141,9 @@ static uint8_t type(reader *r)
 /* Memory by its number, which rows have too. */
 static tpi_loop_mem *memory(reader *r, int i)
 {
-    while (r->l->n_mems <= i && !r->l->failed)
+    while (r->l->n_mems <= i && !r->l->memory->failed)
         tpi_loop_add_mem(r->l, (tpi_loop_mem){.node = -1});
-    if (r->l->failed)
+    if (r->l->memory->failed)
         bad(r, "memory");
     return &r->l->mem[i];
 }
@@ -351,31 +351,31 @@ static void statement(reader *r)
     end_line(r);
 }
 
-bool loop_read(tp_graph *g, const char *text, tpi_loop *out, char why[LOOP_READ_WHY])
+bool loop_read(tpi_bump *memory, tp_graph *g, const char *text, tpi_loop *out,
+               char why[LOOP_READ_WHY])
 {
     reader r = {.l = out, .p = text, .limit = text + strlen(text), .why = why, .line = 1};
-    *out = (tpi_loop){.memory = &g->ctx->mem, .dims = g->dims};
-    if (setjmp(r.out)) {
-        tpi_loop_free(out);
+    *out = (tpi_loop){.memory = memory, .dims = g->dims};
+    if (setjmp(r.out))
         return false;
-    }
     operands(&r);
     do
         statement(&r);
     while (r.n_open > 0);
     expect(&r, "}");
     end_line(&r);
-    if (out->failed)
+    if (memory->failed)
         bad(&r, "memory");
     return true;
 }
 
 bool loop_same_text(tp_graph *g, const tpi_loop *l, char why[LOOP_READ_WHY])
 {
+    tpi_bump memory = TPI_BUMP(&g->ctx->mem);
     tpi_loop again;
     tpi_str first = TPI_STR(&g->ctx->mem), second = TPI_STR(&g->ctx->mem);
     tpi_loop_print(l, 0, &first);
-    bool same = loop_read(g, first.text, &again, why);
+    bool same = loop_read(&memory, g, first.text, &again, why);
     if (same) {
         for (int i = 0; i < l->n_stmts && i < again.n_stmts; i++)
             again.stmt[i].node = l->stmt[i].node; /* places are no part of it */
@@ -383,8 +383,8 @@ bool loop_same_text(tp_graph *g, const tpi_loop *l, char why[LOOP_READ_WHY])
         same = strcmp(first.text, second.text) == 0;
         if (!same)
             snprintf(why, LOOP_READ_WHY, "it reads as another program");
-        tpi_loop_free(&again);
     }
+    tpi_bump_free(&memory);
     tpi_str_free(&first);
     tpi_str_free(&second);
     return same;

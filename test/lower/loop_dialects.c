@@ -29,7 +29,7 @@ static int check(const tpi_loop *l, const char *dir, const char *name, bool writ
     int n_bad = 0;
     for (size_t i = 0; i < sizeof dialects / sizeof *dialects; i++) {
         char path[1000];
-        tpi_str s = TPI_STR(l->memory);
+        tpi_str s = TPI_STR(l->memory->mem);
         snprintf(path, sizeof path, "%s/%s.%s", dir, name, dialects[i].ending);
         loop_print_dialect(dialects[i].dialect, l, name, &s);
         char *want = loop_read_file(path);
@@ -52,13 +52,13 @@ static int check_file(const char *dir, const char *file, bool write)
     snprintf(name, sizeof name, "%.*s", (int)strcspn(file, "."), file);
     char *text = loop_read_file(path);
     tp_ctx *tp = tp_open(NULL);
+    tpi_bump memory = TPI_BUMP(&tp->mem);
     int n_bad = 1;
-    if (loop_read(tp_graph_new(tp), text, &l, why)) {
+    if (loop_read(&memory, tp_graph_new(tp), text, &l, why))
         n_bad = check(&l, dir, name, write);
-        tpi_loop_free(&l);
-    } else {
+    else
         printf("%s: %s\n", path, why);
-    }
+    tpi_bump_free(&memory);
     tp_close(tp);
     free(text);
     return n_bad;

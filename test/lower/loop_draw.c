@@ -354,10 +354,10 @@ static void draw_phases(drawing *d)
     }
 }
 
-bool loop_draw(tp_graph *g, uint64_t *seed, tpi_loop *out)
+bool loop_draw(tpi_bump *memory, tp_graph *g, uint64_t *seed, tpi_loop *out)
 {
     drawing d = {.ctx = g->ctx, .seed = seed, .l = out};
-    *out = (tpi_loop){.memory = &g->ctx->mem, .dims = g->dims};
+    *out = (tpi_loop){.memory = memory, .dims = g->dims};
     draw_sizes(&d);
     d.order = out->kept < out->rank ? below(&d, TPI_N_ORDERS) : TPI_ORDER_lanes;
     const bool phases = out->kept < out->rank || once_in(&d, 8);
@@ -372,7 +372,5 @@ bool loop_draw(tp_graph *g, uint64_t *seed, tpi_loop *out)
     bool any = false;
     for (int i = 0; i < out->n_mems; i++)
         any |= out->mem[i].written;
-    if (!any)
-        tpi_loop_free(out);
     return any;
 }

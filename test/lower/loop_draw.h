@@ -5,6 +5,6 @@
 #include "loop_run.h"
 
 /* Draws a program whose sizes are numbers. Returns false when it would store nothing: then there is none. */
-bool loop_draw(tp_graph *g, uint64_t *seed, tpi_loop *out);
+bool loop_draw(tpi_bump *memory, tp_graph *g, uint64_t *seed, tpi_loop *out);
 
 #endif

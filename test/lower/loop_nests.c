@@ -50,6 +50,7 @@ static void run_tiles(const loop_case *c, const tpi_loop *l, const loop_memories
 static bool run_boxes(net *n, const loop_case *c, loop_memories *m, char why[LOOP_RUN_WHY])
 {
     const tpi_kernel *k = c->nest;
+    tpi_bump memory = TPI_BUMP(&c->tp->mem);
     tpi_loop l;
     int outer = 0; /* kept axes that come first */
     while (outer < k->rank && !((k->reduced >> outer) & 1))
@@ -59,21 +60,22 @@ static bool run_boxes(net *n, const loop_case *c, loop_memories *m, char why[LOO
     tpi_nest_box box = {.n_outer = outer, .row = row};
     if (row == k->rank || ((k->reduced >> row) & 1))
         box.row = -1;
-    if (!tpi_lower_nest(c->plan, k, c->program->symbols, &box, &l))
+    if (!tpi_lower_nest(&memory, c->plan, k, c->program->symbols, &box, &l))
         abort();
     const bool ok = loop_run_boxes(&l, c->tp, &box, m->copy, m->elements, &n->seed, why) &&
                     loop_compare(&l, m, "boxes", why);
-    tpi_loop_free(&l);
+    tpi_bump_free(&memory);
     return ok;
 }
 
 static void check_run(net *n, const loop_case *c)
 {
     char why[LOOP_RUN_WHY];
+    tpi_bump memory = TPI_BUMP(&c->tp->mem);
     tpi_loop l;
     loop_memories m;
     uint64_t start = n->seed; /* so that boxes begin with the same elements */
-    if (!tpi_lower_nest(c->plan, c->nest, c->program->symbols, NULL, &l))
+    if (!tpi_lower_nest(&memory, c->plan, c->nest, c->program->symbols, NULL, &l))
         abort();
     if (loop_take(c, &l, &n->seed, &m)) {
         n->n_runs++;
@@ -88,7 +90,7 @@ static void check_run(net *n, const loop_case *c)
             complain(n, c, &l, why);
     }
     loop_release(&m);
-    tpi_loop_free(&l);
+    tpi_bump_free(&memory);
 }
 
 /* ---- programs ------------------------------------------------------------------------------------------------ */
@@ -101,17 +103,18 @@ static void check_boxes(net *n, const loop_case *c)
     for (int outer = 0; outer < k->rank && !((k->reduced >> outer) & 1); outer++)
         for (int row = -1; row < k->rank; row++) {
             tpi_nest_box box = {.n_outer = outer, .row = row};
+            tpi_bump memory = TPI_BUMP(&c->tp->mem);
             tpi_loop l;
             if (row >= 0 && (row < outer || (k->reduced >> row) & 1))
                 continue;
-            if (!tpi_lower_nest(c->plan, k, NULL, &box, &l))
+            if (!tpi_lower_nest(&memory, c->plan, k, NULL, &box, &l))
                 abort();
             if (tpi_loop_verify(c->tp, &l, why) >= 0)
                 complain(n, c, &l, why);
             if (box.n_outer > l.kept || box.row >= l.kept ||
                 (row >= 0 && box.row < box.n_outer))
                 complain(n, c, &l, "outer places or rows are no kept axes");
-            tpi_loop_free(&l);
+            tpi_bump_free(&memory);
         }
 }
 
@@ -119,8 +122,9 @@ static void check_nest(void *user, const loop_case *c)
 {
     net *n = user;
     char why[LOOP_READ_WHY];
+    tpi_bump memory = TPI_BUMP(&c->tp->mem);
     tpi_loop l;
-    if (!tpi_lower_nest(c->plan, c->nest, NULL, NULL, &l))
+    if (!tpi_lower_nest(&memory, c->plan, c->nest, NULL, NULL, &l))
         abort();
     n->n_programs++;
     if (tpi_loop_verify(c->tp, &l, why) >= 0)
@@ -128,7 +132,7 @@ static void check_nest(void *user, const loop_case *c)
     if (!loop_same_text(c->program->graph, &l, why))
         complain(n, c, &l, why);
     check_boxes(n, c);
-    tpi_loop_free(&l);
+    tpi_bump_free(&memory);
     for (int run = 0; loop_set_sizes(c, run, &n->seed); run++)
         check_run(n, c);
 }

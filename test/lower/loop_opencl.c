@@ -55,8 +55,9 @@ static int number_of(const net *n, const char *text)
 static void collect(void *user, const loop_case *c)
 {
     net *n = user;
+    tpi_bump memory = TPI_BUMP(&c->tp->mem);
     tpi_loop l;
-    if (!tpi_lower_nest(c->plan, c->nest, NULL, NULL, &l))
+    if (!tpi_lower_nest(&memory, c->plan, c->nest, NULL, NULL, &l))
         abort();
     char *text = text_of(&opencl, c, &l);
     n->n_programs++;
@@ -71,7 +72,7 @@ static void collect(void *user, const loop_case *c)
         n->text = realloc(n->text, (size_t)(n->n_texts + 1) * sizeof *n->text);
         n->text[n->n_texts++] = text;
     }
-    tpi_loop_free(&l);
+    tpi_bump_free(&memory);
 }
 
 /* A kernel text without its lines "#include". */
@@ -144,9 +145,10 @@ static bool run_opencl(net *n, const loop_case *c, const tpi_loop *l, int kernel
 static void check_run(net *n, const loop_case *c, const tpi_loop *l, int kernel)
 {
     char why[OPENCL_WHY];
+    tpi_bump memory = TPI_BUMP(&c->tp->mem);
     tpi_loop bound;
     loop_memories m;
-    if (!tpi_lower_nest(c->plan, c->nest, c->program->symbols, NULL, &bound))
+    if (!tpi_lower_nest(&memory, c->plan, c->nest, c->program->symbols, NULL, &bound))
         abort();
     if (loop_take(c, l, &n->seed, &m)) {
         n->n_runs++;
@@ -155,14 +157,15 @@ static void check_run(net *n, const loop_case *c, const tpi_loop *l, int kernel)
             complain(n, c, n->text[kernel], why);
     }
     loop_release(&m);
-    tpi_loop_free(&bound);
+    tpi_bump_free(&memory);
 }
 
 static void check(void *user, const loop_case *c)
 {
     net *n = user;
+    tpi_bump memory = TPI_BUMP(&c->tp->mem);
     tpi_loop l;
-    if (!tpi_lower_nest(c->plan, c->nest, NULL, NULL, &l))
+    if (!tpi_lower_nest(&memory, c->plan, c->nest, NULL, NULL, &l))
         abort();
     char *text = text_of(&opencl, c, &l);
     const int kernel = number_of(n, text);
@@ -171,7 +174,7 @@ static void check(void *user, const loop_case *c)
     if (kernel == n->n_texts)
         complain(n, c, text, "it has another text than before");
     free(text);
-    tpi_loop_free(&l);
+    tpi_bump_free(&memory);
 }
 
 int main(int argc, char **argv)

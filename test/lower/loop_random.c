@@ -91,10 +91,10 @@ static void check_random(net *c, uint64_t seed)
     c->seed = seed * 0x9e3779b97f4a7c15u; /* streams that do not meet */
     c->tp = tp_open(&(tp_options){.threads = 1});
     tp_graph *g = tp_graph_new(c->tp);
-    if (loop_draw(g, &c->seed, &l)) {
+    tpi_bump memory = TPI_BUMP(&c->tp->mem);
+    if (loop_draw(&memory, g, &c->seed, &l))
         check_one(c, g, &l);
-        tpi_loop_free(&l);
-    }
+    tpi_bump_free(&memory);
     tp_close(c->tp);
 }
 
@@ -106,13 +106,14 @@ static void check_file(net *c, const char *path)
     c->what = path;
     c->tp = tp_open(&(tp_options){.threads = 1});
     tp_graph *g = tp_graph_new(c->tp);
-    if (loop_read(g, text, &l, why)) {
+    tpi_bump memory = TPI_BUMP(&c->tp->mem);
+    if (loop_read(&memory, g, text, &l, why)) {
         check_one(c, g, &l);
-        tpi_loop_free(&l);
     } else {
         printf("%s: %s\n", path, why);
         c->n_bad++;
     }
+    tpi_bump_free(&memory);
     tp_close(c->tp);
     free(text);
 }

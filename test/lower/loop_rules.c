@@ -13,6 +13,7 @@ enum { MOST_MESSAGES = 100 };
 typedef struct rules {
     const char *dir;
     tp_ctx *tp;
+    tpi_bump memory;
     tpi_loop l;
     int n_programs, n_bad, n_messages;
     char message[MOST_MESSAGES][TPI_LOOP_WHY]; /* of the source: formats */
@@ -87,11 +88,13 @@ static char *open_program(rules *r, const char *name)
     snprintf(path, sizeof path, "%s/%s", r->dir, name);
     char *text = loop_read_file(path);
     r->tp = tp_open(NULL);
+    r->memory = TPI_BUMP(&r->tp->mem);
     r->n_programs++;
-    if (loop_read(tp_graph_new(r->tp), text, &r->l, why))
+    if (loop_read(&r->memory, tp_graph_new(r->tp), text, &r->l, why))
         return text;
     printf("%s: %s\n", path, why);
     r->n_bad++;
+    tpi_bump_free(&r->memory);
     tp_close(r->tp);
     free(text);
     return NULL;
@@ -99,7 +102,7 @@ static char *open_program(rules *r, const char *name)
 
 static void close_program(rules *r, char *text)
 {
-    tpi_loop_free(&r->l);
+    tpi_bump_free(&r->memory);
     tp_close(r->tp);
     free(text);
 }

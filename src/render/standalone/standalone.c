@@ -111,8 +111,6 @@ static bool put_weights(tpi_alone *a, tpi_str *source, tpi_str *beside)
         }
         tpi_give_back(&a->ctx->mem, flat, bytes);
     }
-    if (!ok)
-        tpi_no_memory(a->ctx, a->q->at, a->q->what);
     return ok;
 }
 
@@ -495,7 +493,11 @@ bool tpi_standalone_write(const tpi_standalone *q, tpi_str *header, tpi_str *sou
                           tpi_str *weights)
 {
     const tpi_roots roots = {.n = q->n_out + q->n_writes, .v = q->roots};
-    tpi_alone a = {.q = q, .prefix = q->prefix, .ctx = q->ctx, .dims = q->graph->dims};
+    tpi_alone a = {.q = q,
+                   .prefix = q->prefix,
+                   .ctx = q->ctx,
+                   .dims = q->graph->dims,
+                   .memory = TPI_BUMP(&q->ctx->mem)};
     bool ok = tpi_plan_copies(q->graph, roots.n, q->roots);
     a.plan = ok ? tpi_plan_new(q->graph, &roots, TPI_FUSE_ALL) : NULL;
     if (!a.plan)
@@ -504,11 +506,10 @@ bool tpi_standalone_write(const tpi_standalone *q, tpi_str *header, tpi_str *sou
     ok = tpi_alone_find(&a) && put_source(&a, source, weights);
     if (ok)
         tpi_alone_header(&a, header);
-    if (ok && (header->failed || source->failed || weights->failed)) {
+    ok = ok && !header->failed && !source->failed && !weights->failed;
+    if (!ok && q->ctx->status == TP_OK)
         tpi_no_memory(q->ctx, q->at, q->what);
-        ok = false;
-    }
-    tpi_alone_free(&a);
+    tpi_bump_free(&a.memory);
     tpi_plan_free(a.plan);
     return ok;
 }

@@ -2,6 +2,7 @@
 #ifndef TAPIR_STANDALONE_DEF_H
 #define TAPIR_STANDALONE_DEF_H
 
+#include "base/bump.h"
 #include "render/standalone/c_name.h"
 #include "render/standalone/standalone.h"
 
@@ -26,6 +27,7 @@ typedef struct tpi_alone_variable {
 
 typedef struct tpi_alone {
     const tpi_standalone *q;
+    tpi_bump memory; /* of all that is below, but the plan */
     const char *prefix;
     tp_ctx *ctx;
     tpi_plan *plan;
@@ -45,9 +47,8 @@ typedef struct tpi_alone {
     bool state;    /* the caller keeps one: variables, or the random position */
 } tpi_alone;
 
-/* standalone_find.c: fills the lists above; false: the error tells. tpi_alone_free in any case. */
+/* standalone_find.c: fills the lists above; false: the error tells. */
 bool tpi_alone_find(tpi_alone *a);
-void tpi_alone_free(tpi_alone *a);
 /* standalone_sizes.c: `static int64_t misfit(const int64_t *s)`. */
 bool tpi_alone_sizes(tpi_alone *a, tpi_str *out);
 /* The equations of a plan's graph and of the bodies in it, by number as faults have them, behind those of

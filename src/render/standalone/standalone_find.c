@@ -4,26 +4,18 @@
 #include <stdio.h>
 #include <string.h>
 
-static bool no_memory(const tpi_alone *a)
-{
-    tpi_no_memory(a->ctx, a->q->at, a->q->what);
-    return false;
-}
-
 /* ---- weights and variables --------------------------------------------------------------------- */
 
-/* Its number; -1: no memory. */
+/* Its number. */
 static int add_weight(tpi_alone *a, const tp_tensor *t, const char *name)
 {
     for (int i = 0; i < a->n_weights; i++)
         if (a->weights[i].t == t)
             return i;
     tpi_alone_weight *v =
-        tpi_grow(&a->ctx->mem, a->weights, a->n_weights, &a->weights_size, sizeof *v);
-    if (!v) {
-        no_memory(a);
-        return -1;
-    }
+        tpi_bump_grow(&a->memory, a->weights, a->n_weights, &a->weights_size, sizeof *v);
+    if (!v)
+        return 0;
     a->weights = v;
     int64_t at = 0;
     if (a->n_weights) {
@@ -47,14 +39,12 @@ static bool add_variable(tpi_alone *a, const tp_tensor *node, const tp_tensor *t
         return false;
     }
     tpi_alone_variable *v =
-        tpi_grow(&a->ctx->mem, a->variables, a->n_variables, &a->variables_size, sizeof *v);
+        tpi_bump_grow(&a->memory, a->variables, a->n_variables, &a->variables_size, sizeof *v);
     if (!v)
-        return no_memory(a);
+        return false;
     a->variables = v;
-    const int weight = add_weight(a, t, t->name);
-    v[a->n_variables] = (tpi_alone_variable){.t = t, .weight = weight};
-    a->n_variables++;
-    return weight >= 0;
+    v[a->n_variables++] = (tpi_alone_variable){.t = t, .weight = add_weight(a, t, t->name)};
+    return true;
 }
 
 static bool find_in_buffer(tpi_alone *a, const tpi_buffer *b, int number)
@@ -63,7 +53,7 @@ static bool find_in_buffer(tpi_alone *a, const tpi_buffer *b, int number)
         return true;
     if (tpi_constant_of(b->like)) {
         a->weight_of[number] = add_weight(a, b->like->in[0], b->like->name);
-        return a->weight_of[number] >= 0;
+        return true;
     }
     return !tpi_variable_of(b->like) || add_variable(a, b->like, b->like->in[0]);
 }
@@ -133,7 +123,7 @@ static void find_loops(tpi_alone *a, const tpi_plan *plan)
 
 /* ---- names ------------------------------------------------------------------------------------- */
 
-static bool name_ports(tpi_alone *a)
+static void name_ports(tpi_alone *a)
 {
     const tpi_standalone *q = a->q;
     tpi_str in = TPI_STR(&a->ctx->mem), out = TPI_STR(&a->ctx->mem),
@@ -154,32 +144,28 @@ static bool name_ports(tpi_alone *a)
         if (s->late)
             tpi_c_name_new(&s->count, &out, name, "n");
     }
-    const bool ok = !in.failed && !out.failed && !state.failed && !sizes.failed;
+    a->memory.failed |= in.failed || out.failed || state.failed || sizes.failed;
     tpi_str_free(&in);
     tpi_str_free(&out);
     tpi_str_free(&state);
     tpi_str_free(&sizes);
-    return ok || no_memory(a);
 }
 
 /* ---- all ----------------------------------------------------------------------------------------- */
 
 static bool take_lists(tpi_alone *a)
 {
-    tpi_mem *m = &a->ctx->mem;
+    tpi_bump *m = &a->memory;
+    const size_t n = (size_t)a->plan->all_buffers;
     a->n_symbols = tpi_dim_n_symbols(a->dims);
-    const size_t n = (size_t)a->plan->all_buffers * sizeof *a->weight_of;
-    a->weight_of = tpi_take(m, n);
-    a->refuses = tpi_take(m, (size_t)a->plan->all_kernels * sizeof *a->refuses);
-    a->symbols = tpi_take(m, (size_t)a->n_symbols * sizeof *a->symbols);
-    a->in = tpi_take(m, (size_t)a->q->n_in * sizeof *a->in);
-    a->out = tpi_take(m, (size_t)a->q->n_out * sizeof *a->out);
-    if (!a->weight_of || !a->refuses || !a->symbols || !a->in || !a->out)
-        return no_memory(a);
-    memset(a->weight_of, -1, n);
-    memset(a->refuses, 0, (size_t)a->plan->all_kernels * sizeof *a->refuses);
-    memset(a->symbols, 0, (size_t)a->n_symbols * sizeof *a->symbols);
-    return true;
+    a->weight_of = tpi_bump_take(m, n, sizeof *a->weight_of);
+    a->refuses = tpi_bump_take(m, (size_t)a->plan->all_kernels, sizeof *a->refuses);
+    a->symbols = tpi_bump_take(m, (size_t)a->n_symbols, sizeof *a->symbols);
+    a->in = tpi_bump_take(m, (size_t)a->q->n_in, sizeof *a->in);
+    a->out = tpi_bump_take(m, (size_t)a->q->n_out, sizeof *a->out);
+    if (!m->failed)
+        memset(a->weight_of, -1, n * sizeof *a->weight_of);
+    return !m->failed;
 }
 
 bool tpi_alone_find(tpi_alone *a)
@@ -188,7 +174,7 @@ bool tpi_alone_find(tpi_alone *a)
     bool ok = take_lists(a) && find_in_plan(a, a->plan);
     for (int i = 0; i < q->n_writes && ok; i++)
         ok = add_variable(a, q->roots[q->n_out + i], q->written[i]);
-    if (!ok)
+    if (!ok || a->memory.failed)
         return false;
     mark_sizes(a, q->graph);
     find_loops(a, a->plan);
@@ -199,17 +185,6 @@ bool tpi_alone_find(tpi_alone *a)
     for (int i = 0; i < a->plan->n_kernels; i++)
         a->n_random += a->plan->graph->nodes[a->plan->kernels[i].root]->op->draws;
     a->state = a->n_variables || a->n_random || a->plan->draws;
-    return name_ports(a);
-}
-
-void tpi_alone_free(tpi_alone *a)
-{
-    tpi_mem *m = &a->ctx->mem;
-    tpi_give_back(m, a->weights, (size_t)a->weights_size * sizeof *a->weights);
-    tpi_give_back(m, a->variables, (size_t)a->variables_size * sizeof *a->variables);
-    tpi_give_back(m, a->weight_of, (size_t)a->plan->all_buffers * sizeof *a->weight_of);
-    tpi_give_back(m, a->refuses, (size_t)a->plan->all_kernels * sizeof *a->refuses);
-    tpi_give_back(m, a->symbols, (size_t)a->n_symbols * sizeof *a->symbols);
-    tpi_give_back(m, a->in, (size_t)a->q->n_in * sizeof *a->in);
-    tpi_give_back(m, a->out, (size_t)a->q->n_out * sizeof *a->out);
+    name_ports(a);
+    return !a->memory.failed;
 }

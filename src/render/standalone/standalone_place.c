@@ -49,10 +49,8 @@ bool tpi_alone_places(tpi_alone *a, tpi_str *out)
         return false;
     const tpi_arena *arena = a->plan->arena;
     a->arena = tpi_amount_is_number(&arena->total) ? arena->total.size : -1;
-    if (arena->too_large) {
-        tpi_no_memory(a->ctx, a->q->at, a->q->what);
+    if (arena->too_large)
         return false;
-    }
     tpi_str_put(out, "\nstatic inline __attribute__((unused)) int64_t up(int64_t bytes)\n"
                      "{\n    return (bytes + 63) & ~(int64_t)63;\n}\n"
                      "\nstatic inline __attribute__((unused)) int64_t most(int64_t a, "

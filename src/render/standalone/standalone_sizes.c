@@ -145,16 +145,11 @@ static void check(checking *c, int64_t size)
     for (int i = 0; i < c->n_done; i++)
         if (c->done[i] == size)
             return;
-    if (c->n_done == c->done_size) {
-        const int more = c->done_size ? c->done_size * 2 : 32;
-        int64_t *v = tpi_resize(&c->a->ctx->mem, c->done, (size_t)c->done_size * sizeof *v,
-                                (size_t)more * sizeof *v);
-        c->failed = !v;
-        if (!v)
-            return;
-        c->done = v;
-        c->done_size = more;
-    }
+    int64_t *v = tpi_bump_grow(&c->a->memory, c->done, c->n_done, &c->done_size, sizeof *v);
+    c->failed = !v;
+    if (!v)
+        return;
+    c->done = v;
     c->done[c->n_done++] = size;
     const part *p = &c->parts[build_part(c, size)];
     tpi_str_printf(c->out, "    if (%s > most || %s < 0)\n", text_of(&p->most),
@@ -282,40 +277,30 @@ static void put_equation(void *user, int number, const tpi_equation *e)
 
 bool tpi_alone_sizes(tpi_alone *a, tpi_str *out)
 {
-    checking *c = tpi_take(&a->ctx->mem, sizeof *c);
-    bool ok = c;
-    if (c) {
-        *c = (checking){.a = a, .out = out, .equation = -1};
-        int number = a->plan->all_kernels;
-        tpi_str_put(out,
-                    "\n/* 0: the program takes these sizes. 1: a size is none; 2 + op: one "
-                    "that an op forms. */\n"
-                    "static int64_t misfit(const int64_t *s)\n{\n"
-                    "    const double most = 4611686018427387904.0; /* 2^62 */\n"
-                    "    (void)most;\n");
-        for (int i = 0; i < a->n_symbols; i++)
-            tpi_str_printf(out,
-                           "    const int64_t s%d = s[%d];\n"
-                           "    const double d%d = (double)s%d;\n    (void)d%d;\n",
-                           i, i, i, i, i);
-        for (int i = 0; i < a->n_symbols; i++)
-            tpi_str_printf(
-                out, "    if (s%d < 0 || s%d > (int64_t)1 << 40)\n        return 1;\n", i, i);
-        tpi_alone_equations(a, a->plan, &number, put_equation, c);
-        check_plan(c, a->plan);
-        tpi_str_put(out, "    return 0;\n}\n");
-        ok = !c->failed;
-        if (c->too_long)
-            tpi_fail_status(a->ctx, TPI_AT(c->node->file, c->node->line), c->node->op->name,
-                            TP_E_SHAPE, "a size it needs is too long an expression");
-        tpi_give_back(&a->ctx->mem, c->done, (size_t)c->done_size * sizeof *c->done);
-        for (int i = 0; i < c->n_parts; i++) {
-            tpi_str_free(&c->parts[i].exact);
-            tpi_str_free(&c->parts[i].most);
-        }
-    }
-    tpi_give_back(&a->ctx->mem, c, sizeof *c);
-    if (!ok && a->ctx->status == TP_OK)
-        tpi_no_memory(a->ctx, a->q->at, a->q->what);
-    return ok;
+    checking *c = tpi_bump_take(&a->memory, 1, sizeof *c);
+    if (!c)
+        return false;
+    *c = (checking){.a = a, .out = out, .equation = -1};
+    int number = a->plan->all_kernels;
+    tpi_str_put(out, "\n/* 0: the program takes these sizes. 1: a size is none; 2 + op: one "
+                     "that an op forms. */\n"
+                     "static int64_t misfit(const int64_t *s)\n{\n"
+                     "    const double most = 4611686018427387904.0; /* 2^62 */\n"
+                     "    (void)most;\n");
+    for (int i = 0; i < a->n_symbols; i++)
+        tpi_str_printf(out,
+                       "    const int64_t s%d = s[%d];\n"
+                       "    const double d%d = (double)s%d;\n    (void)d%d;\n",
+                       i, i, i, i, i);
+    for (int i = 0; i < a->n_symbols; i++)
+        tpi_str_printf(out, "    if (s%d < 0 || s%d > (int64_t)1 << 40)\n        return 1;\n",
+                       i, i);
+    tpi_alone_equations(a, a->plan, &number, put_equation, c);
+    check_plan(c, a->plan);
+    tpi_str_put(out, "    return 0;\n}\n");
+    if (c->too_long)
+        tpi_fail_status(a->ctx, TPI_AT(c->node->file, c->node->line), c->node->op->name,
+                        TP_E_SHAPE, "a size it needs is too long an expression");
+    drop_parts(c);
+    return !c->failed;
 }

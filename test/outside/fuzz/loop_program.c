@@ -24,17 +24,18 @@ static char *print(tp_ctx *tp, const tpi_loop *l)
 static void check_program(tp_ctx *tp, tp_graph *g, const tpi_loop *l)
 {
     char read_why[LOOP_READ_WHY], why[TPI_LOOP_WHY] = "";
+    tpi_bump memory = TPI_BUMP(&tp->mem);
     tpi_loop again;
     char *text = print(tp, l);
     if ((tpi_loop_verify(tp, l, why) >= 0) != (*why != 0) ||
-        !loop_read(g, text, &again, read_why))
+        !loop_read(&memory, g, text, &again, read_why))
         abort();
     char *second = print(tp, &again);
     if (strcmp(text, second) != 0)
         abort();
     free(second);
     free(text);
-    tpi_loop_free(&again);
+    tpi_bump_free(&memory);
 }
 
 int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size)
@@ -48,12 +49,12 @@ int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size)
     text[size] = 0;
     tp_ctx *tp = tp_open(NULL);
     tp_graph *g = tp_graph_new(tp);
-    if (loop_read(g, text, &l, why)) {
+    tpi_bump memory = TPI_BUMP(&tp->mem);
+    if (loop_read(&memory, g, text, &l, why))
         check_program(tp, g, &l);
-        tpi_loop_free(&l);
-    } else if (!*why) {
+    else if (!*why)
         abort();
-    }
+    tpi_bump_free(&memory);
     tp_close(tp);
     free(text);
     return 0;
