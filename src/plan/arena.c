@@ -14,13 +14,12 @@ enum { N_EXAMPLES = 3 };
 /* What is above what, and what is known so far. */
 typedef struct making {
     tpi_arena *a;
-    tpi_mem *m;
+    tpi_bump room; /* of all that is only for making it, and of its lists until it is made */
     tpi_dims *dims;
     int n_symbols;
     int64_t *example; /* the symbols' values, by example */
     tpi_amount *list; /* of which the greatest is looked for: none is at least another one */
-    int n_list, list_size;
-    bool failed; /* no memory */
+    int n_list, list_size, maxima_size, parts_size;
 } making;
 
 static tpi_amount amount_of(int64_t size)
@@ -34,16 +33,10 @@ static tpi_amount amount_of(int64_t size)
 static bool make_room(making *k, void *array, int n, int *size, size_t elem)
 {
     void **v = array;
-    if (n < *size || k->failed)
-        return !k->failed;
-    const int more = *size ? 2 * *size : 16;
-    void *larger = tpi_resize(k->m, *v, (size_t)*size * elem, (size_t)more * elem);
-    k->failed = !larger;
-    if (!larger)
-        return false;
-    *v = larger;
-    *size = more;
-    return true;
+    void *larger = k->room.failed ? NULL : tpi_bump_grow(&k->room, *v, n, size, elem);
+    if (larger)
+        *v = larger;
+    return larger;
 }
 
 /* ---- which is greater ---------------------------------------------------------------------------- */
@@ -143,9 +136,9 @@ static tpi_amount maximum(making *k, int n, const tpi_amount *v)
                 0, {i, -1}
             };
     for (int i = 0; i < n; i++)
-        if (make_room(k, &a->parts, a->n_parts, &a->parts_size, sizeof *a->parts))
+        if (make_room(k, &a->parts, a->n_parts, &k->parts_size, sizeof *a->parts))
             a->parts[a->n_parts++] = v[i];
-    if (!make_room(k, &a->maxima, a->n_maxima, &a->maxima_size, sizeof *a->maxima))
+    if (!make_room(k, &a->maxima, a->n_maxima, &k->maxima_size, sizeof *a->maxima))
         return amount_of(0);
     a->maxima[a->n_maxima] = m;
     return (tpi_amount){
@@ -303,9 +296,8 @@ static int by_spot(const void *a, const void *b)
 static bool find_sizes(const placing *p, const int64_t *symbols)
 {
     const tpi_arena *a = p->k->a;
-    const size_t n = (size_t)a->n_maxima * sizeof(int64_t);
-    int64_t *maxima = tpi_take(p->k->m, n), all = 0;
-    p->k->failed |= !maxima;
+    const tpi_bump mark = p->k->room;
+    int64_t *maxima = tpi_bump_take(&p->k->room, (size_t)a->n_maxima, sizeof *maxima), all = 0;
     if (maxima)
         find_maxima(a, symbols, maxima);
     bool fits = maxima;
@@ -317,15 +309,15 @@ static bool find_sizes(const placing *p, const int64_t *symbols)
         p->size[i] = size < 0 ? 0 : size;
         fits = p->bytes[i].size != TPI_NO_DIM && !__builtin_add_overflow(all, p->size[i], &all);
     }
-    tpi_give_back(p->k->m, maxima, n);
+    tpi_bump_release(&p->k->room, &mark);
     return fits;
 }
 
 /* Where they lie at p->size; what they take. */
 static int64_t place_numbers(const placing *p)
 {
-    const int64_t all = tpi_place_buffers(p->k->m, p->n, p->buffers, p->size, p->at);
-    p->k->failed |= all < 0;
+    const int64_t all = tpi_place_buffers(p->k->a->m, p->n, p->buffers, p->size, p->at);
+    p->k->room.failed |= all < 0;
     return all;
 }
 
@@ -407,43 +399,30 @@ static tpi_amount bytes_of(making *k, const tpi_buffer *b)
     return amount_of(bytes);
 }
 
-static void *take(making *k, int n, size_t elem)
-{
-    void *v = tpi_take(k->m, (size_t)n * elem);
-    k->failed |= !v;
-    return v;
-}
-
 static tpi_amount place_plan(making *k, const tpi_plan *plan, const tpi_buffer *buffers)
 {
-    const int n = plan->n_buffers;
+    const size_t n = (size_t)plan->n_buffers, n_kernels = (size_t)plan->n_kernels + 1;
     tpi_arena *a = k->a;
-    placing p = {.k = k, .n = n, .n_kernels = plan->n_kernels + 1, .buffers = buffers};
-    p.bytes = take(k, 2 * n, sizeof *p.bytes);
-    p.size = take(k, 2 * n, sizeof *p.size);
-    p.top = take(k, p.n_kernels, sizeof *p.top);
-    spot *order = take(k, N_EXAMPLES * n, sizeof *order);
-    p.offset = a->offset + plan->first_buffer;
-    for (int i = 0; i < n && !k->failed; i++) {
+    placing p = {.k = k,
+                 .n = plan->n_buffers,
+                 .n_kernels = plan->n_kernels + 1,
+                 .buffers = buffers,
+                 .bytes = tpi_bump_take(&k->room, n, sizeof *p.bytes),
+                 .taken = tpi_bump_take(&k->room, n, sizeof *p.taken),
+                 .size = tpi_bump_take(&k->room, n, sizeof *p.size),
+                 .at = tpi_bump_take(&k->room, n, sizeof *p.at),
+                 .top = tpi_bump_take(&k->room, n_kernels, sizeof *p.top),
+                 .offset = a->offset + plan->first_buffer};
+    for (int i = 0; i < N_EXAMPLES; i++)
+        p.order[i] = tpi_bump_take(&k->room, n, sizeof *p.order[i]);
+    for (int i = 0; i < p.n && !k->room.failed; i++) {
         tpi_amount *bytes = &a->bytes[plan->first_buffer + i];
         *bytes = bytes_of(k, &buffers[i]);
         p.bytes[i] = up(k, bytes);
         p.offset[i] = amount_of(TPI_NO_DIM);
         p.n_order += buffers[i].storage == TPI_IN_ARENA;
     }
-    tpi_amount total = amount_of(0);
-    if (!k->failed) {
-        p.taken = p.bytes + n;
-        p.at = p.size + n;
-        for (int i = 0; i < N_EXAMPLES; i++)
-            p.order[i] = order + i * n;
-        total = place_all(&p);
-    }
-    tpi_give_back(k->m, p.bytes, 2 * (size_t)n * sizeof *p.bytes);
-    tpi_give_back(k->m, p.size, 2 * (size_t)n * sizeof *p.size);
-    tpi_give_back(k->m, p.top, (size_t)p.n_kernels * sizeof *p.top);
-    tpi_give_back(k->m, order, N_EXAMPLES * (size_t)n * sizeof *order);
-    return total;
+    return k->room.failed ? amount_of(0) : place_all(&p);
 }
 
 /* ---- examples -------------------------------------------------------------------------------------- */
@@ -480,41 +459,31 @@ static void find_examples(const making *k, const tpi_plan *plan)
 
 /* ---- all ------------------------------------------------------------------------------------------- */
 
-tpi_arena *tpi_arena_new(const tpi_plan *plan, const tpi_buffer *buffers)
+tpi_arena *tpi_arena_new(tpi_bump *memory, const tpi_plan *plan, const tpi_buffer *buffers)
 {
-    tpi_mem *m = &plan->graph->ctx->mem;
-    making k = {.m = m, .dims = plan->graph->dims};
-    const int n = plan->all_buffers;
+    const size_t n = (size_t)plan->all_buffers;
+    tpi_arena *a = tpi_bump_take(memory, 1, sizeof *a);
+    tpi_amount *bytes = tpi_bump_take(memory, n, sizeof *bytes);
+    tpi_amount *offset = tpi_bump_take(memory, n, sizeof *offset);
+    if (!offset)
+        return NULL;
+    *a = (tpi_arena){.m = memory->mem,
+                     .dims = plan->graph->dims,
+                     .n_buffers = plan->all_buffers,
+                     .bytes = bytes,
+                     .offset = offset};
+    making k = {.a = a, .room = TPI_BUMP(memory->mem), .dims = plan->graph->dims};
     k.n_symbols = tpi_dim_n_symbols(k.dims);
-    k.a = take(&k, 1, sizeof *k.a);
-    if (!k.a)
-        return NULL;
-    *k.a = (tpi_arena){.m = m, .dims = k.dims, .n_buffers = n};
-    k.a->bytes = take(&k, n, sizeof *k.a->bytes);
-    k.a->offset = take(&k, n, sizeof *k.a->offset);
-    k.example = take(&k, N_EXAMPLES * k.n_symbols, sizeof *k.example);
-    if (!k.failed) {
+    k.example = tpi_bump_take(&k.room, N_EXAMPLES * (size_t)k.n_symbols, sizeof *k.example);
+    if (k.example) {
         find_examples(&k, plan);
-        k.a->total = place_plan(&k, plan, buffers);
+        a->total = place_plan(&k, plan, buffers);
     }
-    tpi_give_back(m, k.example, N_EXAMPLES * (size_t)k.n_symbols * sizeof *k.example);
-    tpi_give_back(m, k.list, (size_t)k.list_size * sizeof *k.list);
-    if (k.failed) {
-        tpi_arena_free(k.a);
-        return NULL;
-    }
-    return k.a;
-}
-
-void tpi_arena_free(tpi_arena *a)
-{
-    if (!a)
-        return;
-    tpi_give_back(a->m, a->bytes, (size_t)a->n_buffers * sizeof *a->bytes);
-    tpi_give_back(a->m, a->offset, (size_t)a->n_buffers * sizeof *a->offset);
-    tpi_give_back(a->m, a->maxima, (size_t)a->maxima_size * sizeof *a->maxima);
-    tpi_give_back(a->m, a->parts, (size_t)a->parts_size * sizeof *a->parts);
-    tpi_give_back(a->m, a, sizeof *a);
+    a->maxima = tpi_bump_copy(memory, a->maxima, (size_t)a->n_maxima, sizeof *a->maxima);
+    a->parts = tpi_bump_copy(memory, a->parts, (size_t)a->n_parts, sizeof *a->parts);
+    memory->failed |= k.room.failed;
+    tpi_bump_free(&k.room);
+    return memory->failed ? NULL : a;
 }
 
 void tpi_put_amount(tpi_str *out, const tpi_arena *a, const tpi_amount *v, bool c)

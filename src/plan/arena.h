@@ -25,17 +25,16 @@ typedef struct tpi_arena {
     tpi_amount *bytes,
         *offset; /* by buffer of the program: of those in an arena, in their plan's */
     tpi_maximum *maxima;
-    int n_maxima, maxima_size;
+    int n_maxima;
     tpi_amount *parts;
-    int n_parts, parts_size;
+    int n_parts;
     tpi_amount total;
     bool too_large; /* for a number, or too long an expression: there are no places */
 } tpi_arena;
 
 /* The placement of a plan and of its blocks' bodies; the buffers of the plan itself live as `buffers` tell.
  * NULL: no memory. */
-tpi_arena *tpi_arena_new(const tpi_plan *plan, const tpi_buffer *buffers);
-void tpi_arena_free(tpi_arena *a);
+tpi_arena *tpi_arena_new(tpi_bump *memory, const tpi_plan *plan, const tpi_buffer *buffers);
 
 /* At these sizes: bytes and offsets by number of the program (-1 of those that are elsewhere), NULL: not
  * asked for; what the arena takes. False: no memory, or too large for a number. */

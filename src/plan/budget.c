@@ -24,6 +24,7 @@
 
 /* A graph of the program, its plan, and how many bytes are in use while each kernel runs. */
 typedef struct version {
+    tpi_bump memory; /* of its lists */
     tp_graph *graph;
     tp_tensor **ends; /* nodes of it: what is fed, then what is asked for */
     tpi_plan *plan;
@@ -47,33 +48,11 @@ typedef struct fitting {
 
 /* ---- versions ------------------------------------------------------------------------------------ */
 
-static size_t ends_bytes(const fitting *f)
+static void free_version(version *v)
 {
-    return (size_t)(f->n_feeds + f->n_roots) * sizeof(tp_tensor *);
-}
-
-static size_t lists_bytes(const version *v)
-{
-    return (size_t)v->plan->n_values *
-           (2 * sizeof *v->key + sizeof *v->next + sizeof *v->again);
-}
-
-/* What is known of a version beside its graph and plan. */
-static void forget(tpi_mem *m, version *v)
-{
-    tpi_give_back(m, v->bytes, (size_t)v->plan->all_buffers * sizeof *v->bytes);
-    tpi_give_back(m, v->live, (size_t)v->plan->n_kernels * sizeof *v->live);
-    tpi_give_back(m, v->key, lists_bytes(v));
-}
-
-static void free_version(const fitting *f, version *v)
-{
-    tpi_mem *m = &f->ctx->mem;
-    if (v->plan)
-        forget(m, v);
-    tpi_plan_free(v->plan); /* which looks at its graph */
+    tpi_plan_free(v->plan);
     tp_graph_free(v->graph);
-    tpi_give_back(m, v->ends, ends_bytes(f));
+    tpi_bump_free(&v->memory);
 }
 
 int64_t tpi_budget_peak(const tpi_plan *plan, const int64_t *bytes, int64_t *live, int *at)
@@ -92,11 +71,11 @@ int64_t tpi_budget_peak(const tpi_plan *plan, const int64_t *bytes, int64_t *liv
 }
 
 /* Finds the peak of a version that has a plan. False: no memory, or a number is too large. */
-static bool find_peak(tpi_mem *m, version *v, const tpi_arena *arena, const int64_t *symbols)
+static bool find_peak(version *v, const tpi_arena *arena, const int64_t *symbols)
 {
-    v->bytes = tpi_take(m, (size_t)v->plan->all_buffers * sizeof *v->bytes);
-    v->live = tpi_take(m, (size_t)v->plan->n_kernels * sizeof *v->live);
-    if (!v->bytes || !v->live || !tpi_arena_at(arena, symbols, v->bytes, NULL, &v->arena))
+    v->bytes = tpi_bump_take(&v->memory, (size_t)v->plan->all_buffers, sizeof *v->bytes);
+    v->live = tpi_bump_take(&v->memory, (size_t)v->plan->n_kernels, sizeof *v->live);
+    if (!v->live || !tpi_arena_at(arena, symbols, v->bytes, NULL, &v->arena))
         return false;
     v->peak = tpi_budget_peak(v->plan, v->bytes, v->live, &v->at);
     for (int k = 0; k < v->plan->n_kernels; k++)
@@ -111,12 +90,10 @@ static bool measure(const fitting *f, version *v)
     if (!v->plan || !tpi_plan_arena(v->plan))
         return false;
     const size_t n = (size_t)v->plan->n_values;
-    v->key = tpi_take(&f->ctx->mem, lists_bytes(v));
-    if (!v->key)
-        return false;
-    v->next = (int *)(v->key + 2 * n);
-    v->again = (bool *)(v->next + n);
-    return find_peak(&f->ctx->mem, v, v->plan->arena, f->budget->symbols);
+    v->key = tpi_bump_take(&v->memory, 2 * n, sizeof *v->key);
+    v->next = tpi_bump_take(&v->memory, n, sizeof *v->next);
+    v->again = tpi_bump_take(&v->memory, n, sizeof *v->again);
+    return find_peak(v, v->plan->arena, f->budget->symbols);
 }
 
 static tpi_run_sizes sizes_of(const fitting *f)
@@ -138,10 +115,11 @@ static bool is_live(const version *v, const tpi_buffer *b)
 /* A copy of the graph of `now`, in which nodes have the same numbers. */
 static bool copy_version(const fitting *f, version *v)
 {
-    *v = (version){.ends = tpi_take(&f->ctx->mem, ends_bytes(f))};
+    *v = (version){.memory = TPI_BUMP(&f->ctx->mem)};
+    v->ends = tpi_bump_copy(&v->memory, f->now.ends, (size_t)(f->n_feeds + f->n_roots),
+                            sizeof(tp_tensor *));
     if (!v->ends)
         return false;
-    memcpy(v->ends, f->now.ends, ends_bytes(f));
     v->graph =
         tpi_prune(f->now.graph, false, f->n_feeds, v->ends, f->n_roots, v->ends + f->n_feeds);
     return v->graph && v->graph->n_nodes == f->now.graph->n_nodes;
@@ -222,7 +200,9 @@ static bool reads_again(void *user, const tp_tensor *reader, const tp_tensor *x,
 static bool rearrange(tp_graph *g, change *c)
 {
     const version *v = c->now;
-    tpi_copies a = {.g = g, .user = c, .part = is_late, .wants = reads_again};
+    tpi_bump memory = TPI_BUMP(&g->ctx->mem);
+    tpi_copies a = {
+        .memory = &memory, .g = g, .user = c, .part = is_late, .wants = reads_again};
     int unused = 0;
     if (tp_scope_begin(g->ctx) != TP_OK)
         return false;
@@ -231,7 +211,7 @@ static bool rearrange(tp_graph *g, change *c)
     const bool ok = tpi_copies_make(&a, &unused);
     if (ok)
         put_in_order(v, &a);
-    tpi_copies_free(&a);
+    tpi_bump_free(&memory);
     tp_scope_end(g->ctx);
     return ok;
 }
@@ -263,7 +243,7 @@ static bool try_change(fitting *f, change *c, bool *better)
         f->now = v;
         v = was;
     }
-    free_version(f, &v);
+    free_version(&v);
     return ok;
 }
 
@@ -371,23 +351,24 @@ static void order_all(ordering *o)
 static bool reorder(fitting *f)
 {
     enum { MOST = 4096 }; /* kernels: o.reads has a byte for each pair */
-    tpi_mem *m = &f->ctx->mem;
+    tpi_bump *room = &f->now.memory;
+    const tpi_bump mark = *room;
     const tpi_plan *plan = f->now.plan;
     const size_t n = (size_t)plan->n_kernels, n_buffers = (size_t)plan->n_buffers;
     if (n > MOST)
         return true;
-    const size_t bytes = (2 * n + n_buffers) * sizeof(int) + n * n;
-    ordering o = {.v = &f->now, .n = plan->n_kernels, .waits = tpi_take(m, bytes)};
-    if (!o.waits)
+    ordering o = {.v = &f->now,
+                  .n = plan->n_kernels,
+                  .waits = tpi_bump_take(room, n, sizeof *o.waits),
+                  .place = tpi_bump_take(room, n, sizeof *o.place),
+                  .readers = tpi_bump_take(room, n_buffers, sizeof *o.readers),
+                  .reads = tpi_bump_take(room, n * n, sizeof *o.reads)};
+    if (room->failed)
         return false;
-    memset(o.waits, 0, bytes);
-    o.place = o.waits + n;
-    o.readers = o.place + n;
-    o.reads = (bool *)(o.readers + n_buffers);
     find_waits(&o);
     order_all(&o);
     set_keys(&f->now, o.place);
-    tpi_give_back(m, o.waits, bytes);
+    tpi_bump_release(room, &mark);
     bool better;
     return try_change(f, &(change){.now = &f->now, .until = INT_MAX}, &better);
 }
@@ -546,10 +527,9 @@ static int by_worth(const void *a, const void *b)
 static bool improve(fitting *f, bool *better)
 {
     enum { MOST_TRIES = 24 };
-    tpi_mem *m = &f->ctx->mem;
+    tpi_bump memory = TPI_BUMP(&f->ctx->mem);
     const tpi_plan *plan = f->now.plan;
-    const size_t bytes = 2 * (size_t)plan->n_buffers * sizeof(change);
-    change *list = tpi_take(m, bytes);
+    change *list = tpi_bump_take(&memory, 2 * (size_t)plan->n_buffers, sizeof *list);
     bool ok = list;
     int n = 0;
     find_readers(&f->now);
@@ -566,7 +546,7 @@ static bool improve(fitting *f, bool *better)
         prepare(f, &list[i]);
         ok = try_change(f, &list[i], better);
     }
-    tpi_give_back(m, list, bytes);
+    tpi_bump_free(&memory);
     return ok;
 }
 
@@ -635,11 +615,12 @@ static void refuse(const tpi_budget *b, const version *v, const char *say)
 
 void tpi_budget_refuse(const tpi_budget *b, const tpi_plan *plan, const tpi_arena *arena)
 {
-    tpi_mem *m = &plan->graph->ctx->mem;
-    version v = {.graph = plan->graph, .plan = (tpi_plan *)plan};
-    if (find_peak(m, &v, arena, b->symbols))
+    version v = {.memory = TPI_BUMP(&plan->graph->ctx->mem),
+                 .graph = plan->graph,
+                 .plan = (tpi_plan *)plan};
+    if (find_peak(&v, arena, b->symbols))
         refuse(b, &v, "these sizes take");
-    forget(m, &v);
+    tpi_bump_free(&v.memory);
 }
 
 /* ---- all of it --------------------------------------------------------------------------------------- */
@@ -651,8 +632,9 @@ tp_graph *tpi_budget_fit(const tpi_budget *b, tp_graph *g, tpi_fusing fuse, int 
     tp_ctx *ctx = g->ctx;
     g = tpi_tidy(g, n_feeds, feeds, n_roots, roots);
     fitting f = {.ctx = ctx, .budget = b, .fuse = fuse, .n_feeds = n_feeds, .n_roots = n_roots};
-    f.now = (version){.graph = g, .ends = tpi_take(&ctx->mem, ends_bytes(&f))};
     version *now = &f.now;
+    *now = (version){.memory = TPI_BUMP(&ctx->mem), .graph = g};
+    now->ends = tpi_bump_take(&now->memory, (size_t)(n_feeds + n_roots), sizeof *now->ends);
     bool better = true, ok = g && now->ends;
     if (ok && n_feeds)
         memcpy(now->ends, feeds, (size_t)n_feeds * sizeof *feeds);
@@ -677,6 +659,6 @@ tp_graph *tpi_budget_fit(const tpi_budget *b, tp_graph *g, tpi_fusing fuse, int 
             memcpy(feeds, now->ends, (size_t)n_feeds * sizeof *feeds);
         memcpy(roots, now->ends + n_feeds, (size_t)n_roots * sizeof *roots);
     }
-    free_version(&f, now);
+    free_version(now);
     return keeps ? g : NULL;
 }

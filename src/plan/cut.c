@@ -665,7 +665,7 @@ static bool place(tpi_cuts *c)
         live_through(c->in[to[i].last], &to[i]);
         live_through(c->in[to[i].first], &to[i]);
     }
-    c->arena = to ? tpi_arena_new(plan, to) : NULL;
+    c->arena = to ? tpi_arena_new(&c->mem, plan, to) : NULL;
     return c->arena;
 }
 
@@ -714,7 +714,6 @@ void tpi_cuts_free(tpi_cuts *c)
     if (!c)
         return;
     tpi_cuts_free(c->alone);
-    tpi_arena_free(c->arena);
     tpi_bump_free(&c->mem);
     tpi_give_back(&c->what.ctx->mem, c, sizeof *c);
 }

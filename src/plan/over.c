@@ -105,12 +105,9 @@ static void find_readers(const tpi_plan *p, const tpi_roots *roots, int *reader)
 
 bool tpi_plan_over(tpi_plan *p, const tpi_roots *roots)
 {
-    const size_t bytes = (size_t)p->n_values * sizeof(int);
-    int *reader = tpi_take(&p->graph->ctx->mem, bytes);
-    if (!reader) {
-        tpi_no_memory(p->graph->ctx, TPI_AT(NULL, 0), "compile");
+    int *reader = tpi_bump_take(&p->whole->room, (size_t)p->n_values, sizeof *reader);
+    if (!reader)
         return false;
-    }
     find_readers(p, roots, reader);
     for (int i = 0; i < p->n_kernels; i++) {
         const tpi_kernel *k = &p->kernels[i];
@@ -129,6 +126,5 @@ bool tpi_plan_over(tpi_plan *p, const tpi_roots *roots)
         p->values[x].over = root;
         p->kernels[i].since = p->kernels[p->values[x].kernel].since;
     }
-    tpi_give_back(&p->graph->ctx->mem, reader, bytes);
     return true;
 }

@@ -259,13 +259,9 @@ static tpi_plan_step step_at(tpi_plan *p, int first)
 
 bool tpi_plan_steps(tpi_plan *p, bool bands)
 {
-    p->steps_size = p->n_kernels;
-    p->steps = tpi_take(&p->graph->ctx->mem, (size_t)p->steps_size * sizeof *p->steps);
-    if (!p->steps) {
-        p->steps_size = 0;
-        tpi_no_memory(p->graph->ctx, TPI_AT(NULL, 0), "compile");
+    p->steps = tpi_bump_take(&p->whole->memory, (size_t)p->n_kernels, sizeof *p->steps);
+    if (!p->steps)
         return false;
-    }
     for (int at = 0; at < p->n_kernels; at += p->steps[p->n_steps++].n) {
         p->steps[p->n_steps] = bands ? step_at(p, at) : (tpi_plan_step){.first = at, .n = 1};
         for (int k = 0; k < p->steps[p->n_steps].n; k++)

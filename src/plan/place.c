@@ -215,15 +215,16 @@ int64_t tpi_place_buffers(tpi_mem *m, int n, const tpi_buffer *buffers, const in
     placing p = {.leaves = 1, .kernels = n_kernels(n, buffers), .few = n <= LISTED};
     while (p.leaves < n)
         p.leaves *= 2;
+    tpi_bump room = TPI_BUMP(m);
     const size_t count = (size_t)n;
-    p.items = tpi_take(m, count * sizeof *p.items);
-    p.at = tpi_take(m, count * sizeof *p.at);
-    p.reaches = tpi_take(m, 2 * (size_t)p.leaves * sizeof *p.reaches);
-    p.full = tpi_take(m, 2 * (size_t)p.kernels * sizeof *p.full);
-    p.living = tpi_take(m, count * sizeof *p.living);
-    p.placed = tpi_take(m, count * sizeof *p.placed);
+    p.items = tpi_bump_take(&room, count, sizeof *p.items);
+    p.at = tpi_bump_take(&room, count, sizeof *p.at);
+    p.reaches = tpi_bump_take(&room, 2 * (size_t)p.leaves, sizeof *p.reaches);
+    p.full = tpi_bump_take(&room, 2 * (size_t)p.kernels, sizeof *p.full);
+    p.living = tpi_bump_take(&room, count, sizeof *p.living);
+    p.placed = tpi_bump_take(&room, count, sizeof *p.placed);
     int64_t total = -1;
-    if (p.items && p.at && p.reaches && p.full && p.living && p.placed) {
+    if (p.placed) {
         fill(&p, n, buffers, bytes);
         total = place_all(&p, by_size);
         if (n <= FEW) {
@@ -235,11 +236,6 @@ int64_t tpi_place_buffers(tpi_mem *m, int n, const tpi_buffer *buffers, const in
         for (int i = 0; i < p.n; i++)
             offset[p.items[i].buffer] = p.items[i].offset;
     }
-    tpi_give_back(m, p.items, count * sizeof *p.items);
-    tpi_give_back(m, p.at, count * sizeof *p.at);
-    tpi_give_back(m, p.reaches, 2 * (size_t)p.leaves * sizeof *p.reaches);
-    tpi_give_back(m, p.full, 2 * (size_t)p.kernels * sizeof *p.full);
-    tpi_give_back(m, p.living, count * sizeof *p.living);
-    tpi_give_back(m, p.placed, count * sizeof *p.placed);
+    tpi_bump_free(&room);
     return total;
 }

@@ -17,12 +17,6 @@
 
 #include <string.h>
 
-static bool no_memory(tpi_plan *p)
-{
-    tpi_no_memory(p->graph->ctx, TPI_AT(NULL, 0), "compile");
-    return false;
-}
-
 static bool too_large(tpi_plan *p, const tp_tensor *t)
 {
     tpi_fail_status(p->graph->ctx, TPI_AT(t->file, t->line), t->op->name, TP_E_SHAPE,
@@ -80,7 +74,7 @@ static bool lay_out(tpi_plan *p)
         *v = (tpi_value){.node = t, .kernel = -1, .buffer = -1, .last = -1, .over = -1};
         v->layout.root = i;
         if (row_major(p->graph->dims, t, v->layout.stride) == TPI_NO_DIM)
-            return no_memory(p);
+            return false;
         v->storage = t->op->kind == TPI_SOURCE ? TPI_IN_SOURCE : TPI_IN_ARENA;
         if (t->op->kind == TPI_VIEW && follow_view(p, v))
             v->storage = TPI_IN_ALIAS;
@@ -104,15 +98,14 @@ static bool lay_out(tpi_plan *p)
  * not count. */
 typedef struct readers {
     int *start, *list; /* list[start[i]] .. list[start[i + 1]) */
-    int n_list;
-    bool *pinned; /* has to have memory: a root, or read by a call */
+    bool *pinned;      /* has to have memory: a root, or read by a call */
     const bool *live;
+    tpi_kernel **made; /* by number, from last to first */
 } readers;
 
 /* Who is needed for the roots, or draws: the rest is no reader. */
 static void find_live(const tpi_plan *p, const tpi_roots *roots, bool *live)
 {
-    memset(live, 0, (size_t)p->n_values);
     for (int i = 0; i < roots->n; i++)
         live[roots->v[i]->index] = true;
     for (int i = p->n_values - 1; i >= 0; i--) {
@@ -125,18 +118,17 @@ static void find_live(const tpi_plan *p, const tpi_roots *roots, bool *live)
 
 static bool find_readers(tpi_plan *p, const tpi_roots *roots, readers *r)
 {
-    tpi_mem *m = &p->graph->ctx->mem;
+    tpi_bump *room = &p->whole->room;
     const size_t n = (size_t)p->n_values;
-    r->n_list = 0;
+    size_t n_list = 0;
     for (int i = 0; i < p->n_values; i++)
-        r->n_list += p->graph->nodes[i]->n_in;
-    r->start = tpi_take(m, (n + 1) * sizeof *r->start);
-    r->list = tpi_take(m, (size_t)r->n_list * sizeof *r->list);
-    r->pinned = tpi_take(m, n);
-    if (!r->start || !r->list || !r->pinned)
-        return no_memory(p);
-    memset(r->start, 0, (n + 1) * sizeof *r->start);
-    memset(r->pinned, 0, n);
+        n_list += (size_t)p->graph->nodes[i]->n_in;
+    r->start = tpi_bump_take(room, n + 1, sizeof *r->start);
+    r->list = tpi_bump_take(room, n_list, sizeof *r->list);
+    r->pinned = tpi_bump_take(room, n, sizeof *r->pinned);
+    r->made = tpi_bump_take(room, n, sizeof *r->made);
+    if (!r->made)
+        return false;
     for (int pass = 0; pass < 2; pass++) {
         for (int i = 0; i < p->n_values; i++) {
             const tp_tensor *t = p->graph->nodes[i];
@@ -164,52 +156,25 @@ static bool find_readers(tpi_plan *p, const tpi_roots *roots, readers *r)
     return true;
 }
 
-static void free_readers(tpi_plan *p, readers *r)
-{
-    tpi_mem *m = &p->graph->ctx->mem;
-    const size_t n = (size_t)p->n_values;
-    tpi_give_back(m, r->start, (n + 1) * sizeof *r->start);
-    tpi_give_back(m, r->list, (size_t)r->n_list * sizeof *r->list);
-    tpi_give_back(m, r->pinned, n);
-}
-
 /* ---- loop nests ----------------------------------------------------------------------------------------- */
 
-static tpi_kernel *new_kernel(tpi_plan *p, tpi_kernel_kind kind, int root)
+/* NULL: no memory. */
+static tpi_kernel *new_kernel(tpi_plan *p, readers *r, tpi_kernel_kind kind, int root)
 {
-    if (p->n_kernels == p->kernels_size) {
-        const int size = p->kernels_size ? p->kernels_size * 2 : 32;
-        tpi_kernel *v =
-            tpi_resize(&p->graph->ctx->mem, p->kernels, (size_t)p->kernels_size * sizeof *v,
-                       (size_t)size * sizeof *v);
-        if (!v) {
-            no_memory(p);
-            return NULL;
-        }
-        p->kernels = v;
-        p->kernels_size = size;
-    }
-    tpi_kernel *k = &p->kernels[p->n_kernels];
+    tpi_kernel *k = tpi_bump_take(&p->whole->room, 1, sizeof *k);
+    if (!k)
+        return NULL;
     *k = (tpi_kernel){.kind = kind, .root = root};
+    r->made[p->n_kernels] = k;
     p->values[root].kernel = p->n_kernels++;
     return k;
 }
 
-static bool add_node(tpi_plan *p, tpi_kernel *k, int node)
+static void count_node(tpi_kernel *k, const tp_tensor *t)
 {
-    if (k->n_nodes == k->nodes_size) {
-        const int size = k->nodes_size ? k->nodes_size * 2 : 8;
-        int *v = tpi_resize(&p->graph->ctx->mem, k->nodes, (size_t)k->nodes_size * sizeof *v,
-                            (size_t)size * sizeof *v);
-        if (!v)
-            return no_memory(p);
-        k->nodes = v;
-        k->nodes_size = size;
-    }
-    k->nodes[k->n_nodes++] = node; /* from last to first; turned at the end */
-    k->n_operands += p->values[node].node->n_in;
-    k->n_reductions += p->values[node].node->op->kind == TPI_REDUCE;
-    return true;
+    k->n_nodes++;
+    k->n_operands += t->n_in;
+    k->n_reductions += t->op->kind == TPI_REDUCE;
 }
 
 static bool same_space(const tpi_kernel *k, const tp_tensor *t)
@@ -245,9 +210,9 @@ static void reading_strides(const tpi_plan *p, const tpi_kernel *k, const tpi_va
         tpi_domain_strides(k, reader, l->stride, over);
 }
 
-static bool is_in(const tpi_plan *p, const tpi_kernel *k, const tpi_value *v)
+static bool is_in(const readers *r, const tpi_kernel *k, const tpi_value *v)
 {
-    return v->kernel >= 0 && &p->kernels[v->kernel] == k;
+    return v->kernel >= 0 && r->made[v->kernel] == k;
 }
 
 /* The strides of every reader in the nest; false when they differ. */
@@ -257,7 +222,7 @@ static bool common_strides(const tpi_plan *p, const tpi_kernel *k, int node, con
     bool first = true;
     for (int i = r->start[node]; i < r->start[node + 1]; i++) {
         const tpi_value *reader = &p->values[r->list[i]];
-        if (!is_in(p, k, reader))
+        if (!is_in(r, k, reader))
             continue;
         for (int o = 0; o < reader->node->n_in; o++) {
             if (p->values[reader->node->in[o]->index].layout.root != node)
@@ -331,7 +296,7 @@ static bool has_full_readers(const tpi_plan *p, const tpi_kernel *k, int node, c
     bool has = false;
     for (int i = r->start[node]; i < r->start[node + 1] && !has; i++) {
         const tpi_value *v = &p->values[r->list[i]];
-        has = is_in(p, k, v) && (!v->row || v->node->op->kind == TPI_REDUCE);
+        has = is_in(r, k, v) && (!v->row || v->node->op->kind == TPI_REDUCE);
     }
     return has;
 }
@@ -342,7 +307,7 @@ static bool has_row_readers(const tpi_plan *p, const tpi_kernel *k, int node, co
     bool has = false;
     for (int i = r->start[node]; i < r->start[node + 1] && !has; i++) {
         const tpi_value *v = &p->values[r->list[i]];
-        has = is_in(p, k, v) && v->row && v->node->op->kind != TPI_REDUCE;
+        has = is_in(r, k, v) && v->row && v->node->op->kind != TPI_REDUCE;
     }
     return has;
 }
@@ -440,17 +405,17 @@ static int first_reader(const tpi_plan *p, int node, const readers *r, bool *onl
         if (kernel < 0) /* of this one only the sizes are read */
             continue;
         *only = *only && (first < 0 || kernel == first);
-        if (first < 0 || p->kernels[kernel].root < p->kernels[first].root)
+        if (first < 0 || r->made[kernel]->root < r->made[first]->root)
             first = kernel;
     }
-    return first >= 0 && p->kernels[first].kind == TPI_KERNEL_LOOP ? first : -1;
+    return first >= 0 && r->made[first]->kind == TPI_KERNEL_LOOP ? first : -1;
 }
 
-static bool start_nest(tpi_plan *p, int node)
+static bool start_nest(tpi_plan *p, readers *r, int node)
 {
     tpi_value *v = &p->values[node];
     const tp_tensor *t = v->node;
-    tpi_kernel *k = new_kernel(p, TPI_KERNEL_LOOP, node);
+    tpi_kernel *k = new_kernel(p, r, TPI_KERNEL_LOOP, node);
     if (!k)
         return false;
     const tp_tensor *space = t->op->kind == TPI_REDUCE ? t->in[0] : t;
@@ -464,20 +429,20 @@ static bool start_nest(tpi_plan *p, int node)
         for (int i = 0; i < t->rank; i++)
             v->axis_of[i] = t->shape[i] == 1 ? -1 : i;
     }
-    return add_node(p, k, node);
+    count_node(k, t);
+    return true;
 }
 
-static bool make_kernels(tpi_plan *p, const tpi_roots *roots, const bool *live, bool fuse)
+static bool make_kernels(tpi_plan *p, const tpi_roots *roots, readers *r, bool fuse)
 {
-    readers r = {.live = live};
-    bool ok = find_readers(p, roots, &r);
+    bool ok = find_readers(p, roots, r);
     for (int i = p->n_values - 1; i >= 0 && ok; i--) {
         tpi_value *v = &p->values[i];
         const tp_tensor *t = v->node;
-        const bool draws = live[i] && t->op->draws;
-        const bool read = r.start[i + 1] > r.start[i] || r.pinned[i] || draws;
+        const bool draws = r->live[i] && t->op->draws;
+        const bool read = r->start[i + 1] > r->start[i] || r->pinned[i] || draws;
         if (p->sections && p->sections[i]) {
-            ok = new_kernel(p, TPI_KERNEL_BLOCK, i);
+            ok = new_kernel(p, r, TPI_KERNEL_BLOCK, i);
             if (!read)
                 v->storage = TPI_IN_INNER; /* the token itself is nothing */
             continue;
@@ -485,30 +450,30 @@ static bool make_kernels(tpi_plan *p, const tpi_roots *roots, const bool *live, 
         if (v->storage == TPI_IN_SOURCE || v->storage == TPI_IN_ALIAS || !read ||
             t->op->kind == TPI_PORT)
             continue;
-        if (is_literal(t) && !r.pinned[i]) {
+        if (is_literal(t) && !r->pinned[i]) {
             v->storage = TPI_IN_LITERAL;
             continue;
         }
         if (!tpi_is_loop_op(t)) {
-            ok = new_kernel(p, t->op->kind == TPI_VIEW ? TPI_KERNEL_COPY : TPI_KERNEL_CALL, i);
+            ok = new_kernel(p, r, t->op->kind == TPI_VIEW ? TPI_KERNEL_COPY : TPI_KERNEL_CALL,
+                            i);
             continue;
         }
         bool only;
-        const int nest = fuse ? first_reader(p, i, &r, &only) : -1;
-        if (nest >= 0 && (only || !belongs_to_rows(&p->kernels[nest], t)) &&
-            joins(p, &p->kernels[nest], i, &r, !only)) {
+        const int nest = fuse ? first_reader(p, i, r, &only) : -1;
+        if (nest >= 0 && (only || !belongs_to_rows(r->made[nest], t)) &&
+            joins(p, r->made[nest], i, r, !only)) {
             v->kernel = nest;
             v->storage = only ? TPI_IN_INNER : TPI_IN_ARENA;
-            ok = add_node(p, &p->kernels[nest], i);
+            count_node(r->made[nest], t);
         } else {
-            ok = start_nest(p, i);
+            ok = start_nest(p, r, i);
         }
     }
     for (int i = 0; i < p->n_values && ok; i++)
         if (p->values[i].storage == TPI_IN_SOURCE && is_literal(p->values[i].node) &&
-            !r.pinned[i])
+            !r->pinned[i])
             p->values[i].storage = TPI_IN_LITERAL;
-    free_readers(p, &r);
     return ok;
 }
 
@@ -516,24 +481,28 @@ static bool make_kernels(tpi_plan *p, const tpi_roots *roots, const bool *live, 
 
 /* A nest runs where its root stands in program order: all that it reads from outside is made by
  * nests whose roots are older. */
-static void order_kernels(tpi_plan *p)
+static bool order_kernels(tpi_plan *p, tpi_kernel *const *made)
 {
-    for (int i = 0, j = p->n_kernels - 1; i < j; i++, j--) { /* they were made backwards */
-        const tpi_kernel k = p->kernels[i];
-        p->kernels[i] = p->kernels[j];
-        p->kernels[j] = k;
-    }
-    for (int i = 0; i < p->n_kernels; i++) {
+    tpi_bump *memory = &p->whole->memory;
+    const int last = p->n_kernels - 1;
+    p->kernels = tpi_bump_take(memory, (size_t)p->n_kernels, sizeof *p->kernels);
+    for (int i = 0; i <= last && p->kernels; i++) {
         tpi_kernel *k = &p->kernels[i];
-        for (int a = 0, b = k->n_nodes - 1; a < b; a++, b--) {
-            const int node = k->nodes[a];
-            k->nodes[a] = k->nodes[b];
-            k->nodes[b] = node;
-        }
-        p->values[k->root].kernel = i;
+        *k = *made[last - i];
         k->since = i;
-        for (int a = 0; a < k->n_nodes; a++)
-            p->values[k->nodes[a]].kernel = i;
+        k->nodes = tpi_bump_take(memory, (size_t)k->n_nodes, sizeof *k->nodes);
+        k->n_nodes = 0;
+    }
+    if (memory->failed)
+        return false;
+    for (int i = 0; i < p->n_values; i++) {
+        tpi_value *v = &p->values[i];
+        if (v->kernel < 0)
+            continue;
+        v->kernel = last - v->kernel;
+        tpi_kernel *k = &p->kernels[v->kernel];
+        if (k->kind == TPI_KERNEL_LOOP)
+            k->nodes[k->n_nodes++] = i;
     }
     for (int i = 0; i < p->n_values && p->sections; i++) {
         const tp_tensor *t = p->graph->nodes[i];
@@ -541,6 +510,7 @@ static void order_kernels(tpi_plan *p)
             p->sections[t->in[0]->index])
             p->values[i].kernel = p->values[t->in[0]->index].kernel;
     }
+    return true;
 }
 
 /* A row value is there after its phase; a full one can be had in any phase from its own on. */
@@ -562,18 +532,6 @@ static void set_phases(tpi_plan *p, const tpi_kernel *k)
 
 int tpi_plan_buffer(tpi_plan *p, tpi_buffer b)
 {
-    if (p->n_buffers == p->buffers_size) {
-        const int size = p->buffers_size ? p->buffers_size * 2 : 64;
-        tpi_buffer *v =
-            tpi_resize(&p->graph->ctx->mem, p->buffers, (size_t)p->buffers_size * sizeof *v,
-                       (size_t)size * sizeof *v);
-        if (!v) {
-            no_memory(p);
-            return -1;
-        }
-        p->buffers = v;
-        p->buffers_size = size;
-    }
     p->buffers[p->n_buffers] = b;
     return p->n_buffers++;
 }
@@ -586,6 +544,14 @@ static int add_buffer(tpi_plan *p, int node)
                                            .storage = v->storage,
                                            .first = v->kernel,
                                            .last = v->last > v->kernel ? v->last : v->kernel});
+}
+
+/* Has it memory, and of its own? */
+static bool needs_buffer(const tpi_value *v)
+{
+    const bool used = v->kernel >= 0 || v->last >= 0 || v->storage == TPI_IN_SOURCE;
+    return used && v->storage != TPI_IN_INNER && v->storage != TPI_IN_ALIAS &&
+           v->storage != TPI_IN_LITERAL && !tpi_lies_under(v);
 }
 
 static bool assign_buffers(tpi_plan *p, const tpi_roots *roots)
@@ -604,16 +570,15 @@ static bool assign_buffers(tpi_plan *p, const tpi_roots *roots)
             x->last = v->kernel > x->last ? v->kernel : x->last;
         }
     }
-    for (int i = 0; i < p->n_values; i++) {
-        tpi_value *v = &p->values[i];
-        const bool used = v->kernel >= 0 || v->last >= 0 || v->storage == TPI_IN_SOURCE;
-        if (!used || v->storage == TPI_IN_INNER || v->storage == TPI_IN_ALIAS ||
-            v->storage == TPI_IN_LITERAL || tpi_lies_under(v))
-            continue;
-        v->buffer = add_buffer(p, i);
-        if (v->buffer < 0)
-            return false;
-    }
+    size_t most = (size_t)tpi_plan_most_section_buffers(p);
+    for (int i = 0; i < p->n_values; i++)
+        most += needs_buffer(&p->values[i]);
+    p->buffers = tpi_bump_take(&p->whole->memory, most, sizeof *p->buffers);
+    if (!p->buffers)
+        return false;
+    for (int i = 0; i < p->n_values; i++)
+        if (needs_buffer(&p->values[i]))
+            p->values[i].buffer = add_buffer(p, i);
     for (int i = p->n_values - 1; i >= 0; i--) {
         tpi_value *v = &p->values[i];
         if (!tpi_lies_under(v))
@@ -622,8 +587,7 @@ static bool assign_buffers(tpi_plan *p, const tpi_roots *roots)
         if (v->kernel < p->buffers[v->buffer].first)
             p->buffers[v->buffer].first = v->kernel;
     }
-    if (!tpi_plan_section_buffers(p))
-        return false;
+    tpi_plan_section_buffers(p);
     tpi_plan_whole_steps(p);
     return true;
 }
@@ -645,51 +609,62 @@ int tpi_packed_operand(const tpi_plan *p, const tp_tensor *t)
     return once ? 1 : -1;
 }
 
+static tpi_plan *no_plan(tp_ctx *ctx, tpi_bump memory)
+{
+    tpi_bump_free(&memory);
+    if (ctx->status == TP_OK)
+        tpi_no_memory(ctx, TPI_AT(NULL, 0), "compile");
+    return NULL;
+}
+
 tpi_plan *tpi_plan_new(tp_graph *g, const tpi_roots *roots, tpi_fusing fuse)
 {
-    tpi_plan *p = tpi_plan_graph(g, roots, fuse);
-    if (p && fuse.bands)
+    tpi_bump memory = TPI_BUMP(&g->ctx->mem);
+    tpi_plan *p = tpi_bump_take(&memory, 1, sizeof *p);
+    if (!p)
+        return no_plan(g->ctx, memory);
+    *p = (tpi_plan){.whole = p, .memory = memory, .room = TPI_BUMP(&g->ctx->mem)};
+    const bool ok = tpi_plan_graph(p, g, roots, fuse);
+    tpi_bump_free(&p->room);
+    if (!ok)
+        return no_plan(g->ctx, p->memory);
+    if (fuse.bands)
         tpi_plan_microbatches(p);
-    if (p)
-        tpi_plan_number(p);
+    tpi_plan_number(p);
     return p;
 }
 
-tpi_plan *tpi_plan_graph(tp_graph *g, const tpi_roots *roots, tpi_fusing fuse)
+static bool make(tpi_plan *p, const tpi_roots *roots, tpi_fusing fuse)
 {
-    tpi_plan *p = tpi_take(&g->ctx->mem, sizeof *p);
-    if (!p) {
-        tpi_no_memory(g->ctx, TPI_AT(NULL, 0), "compile");
-        return NULL;
-    }
-    *p = (tpi_plan){.graph = g, .n_values = g->n_nodes};
-    p->values = tpi_take(&g->ctx->mem, (size_t)g->n_nodes * sizeof *p->values);
-    bool *live = tpi_take(&g->ctx->mem, (size_t)g->n_nodes);
+    const size_t n = (size_t)p->n_values;
+    p->values = tpi_bump_take(&p->whole->memory, n, sizeof *p->values);
+    bool *live = tpi_bump_take(&p->whole->room, n, sizeof *live);
+    readers r = {.live = live};
     if (!p->values || !live)
-        no_memory(p);
-    if (live)
-        find_live(p, roots, live);
-    const bool ok = p->values && live && tpi_plan_sections(p, live, fuse) && lay_out(p) &&
-                    make_kernels(p, roots, live, fuse.nests);
-    tpi_give_back(&g->ctx->mem, live, (size_t)g->n_nodes);
-    if (!ok) {
-        tpi_plan_free(p);
-        return NULL;
-    }
-    order_kernels(p);
+        return false;
+    find_live(p, roots, live);
+    if (!tpi_plan_sections(p, live, fuse) || !lay_out(p) ||
+        !make_kernels(p, roots, &r, fuse.nests) || !order_kernels(p, r.made))
+        return false;
     for (int i = 0; i < p->n_kernels; i++)
         set_phases(p, &p->kernels[i]);
-    if (!tpi_plan_steps(p, fuse.bands) || (fuse.over && !tpi_plan_over(p, roots)) ||
-        !assign_buffers(p, roots)) {
-        tpi_plan_free(p);
-        return NULL;
-    }
-    return p;
+    return tpi_plan_steps(p, fuse.bands) && (!fuse.over || tpi_plan_over(p, roots)) &&
+           assign_buffers(p, roots);
+}
+
+bool tpi_plan_graph(tpi_plan *p, tp_graph *g, const tpi_roots *roots, tpi_fusing fuse)
+{
+    const tpi_bump mark = p->whole->room;
+    p->graph = g;
+    p->n_values = g->n_nodes;
+    const bool ok = make(p, roots, fuse);
+    tpi_bump_release(&p->whole->room, &mark);
+    return ok;
 }
 
 bool tpi_plan_arena(tpi_plan *p)
 {
-    p->arena = tpi_arena_new(p, p->buffers);
+    p->arena = tpi_arena_new(&p->memory, p, p->buffers);
     if (!p->arena)
         tpi_no_memory(p->graph->ctx, TPI_AT(NULL, 0), "compile");
     return p->arena;
@@ -699,15 +674,6 @@ void tpi_plan_free(tpi_plan *p)
 {
     if (!p)
         return;
-    tpi_mem *m = &p->graph->ctx->mem;
-    tpi_arena_free(p->arena);
-    tpi_plan_free_sections(p);
-    for (int i = 0; i < p->n_kernels; i++)
-        tpi_give_back(m, p->kernels[i].nodes,
-                      (size_t)p->kernels[i].nodes_size * sizeof *p->kernels[i].nodes);
-    tpi_give_back(m, p->kernels, (size_t)p->kernels_size * sizeof *p->kernels);
-    tpi_give_back(m, p->steps, (size_t)p->steps_size * sizeof *p->steps);
-    tpi_give_back(m, p->buffers, (size_t)p->buffers_size * sizeof *p->buffers);
-    tpi_give_back(m, p->values, (size_t)p->n_values * sizeof *p->values);
-    tpi_give_back(m, p, sizeof *p);
+    tpi_bump memory = p->memory; /* p is in it */
+    tpi_bump_free(&memory);
 }

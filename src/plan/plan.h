@@ -20,6 +20,7 @@
 #ifndef TAPIR_PLAN_H
 #define TAPIR_PLAN_H
 
+#include "base/bump.h"
 #include "ir/body.h"
 #include "op/op.h"
 
@@ -75,8 +76,7 @@ typedef struct tpi_kernel {
     unsigned reduced; /* axes, as bits */
     bool has_reduced; /* these are settled: a reduction or a row value is in the nest */
     int n_nodes;
-    int *nodes; /* of a loop nest, in program order */
-    int nodes_size;
+    int *nodes;                   /* of a loop nest, in program order */
     int n_operands, n_reductions; /* of all these nodes */
 } tpi_kernel;
 
@@ -151,22 +151,25 @@ struct tpi_section {
 };
 
 struct tpi_plan {
+    tpi_plan *whole; /* the outermost */
     tp_graph *graph; /* of the program, or of a body; nodes by index */
     tpi_value *values;
     int n_values;
     tpi_kernel *kernels; /* in the order in which they run */
-    int n_kernels, kernels_size;
+    int n_kernels;
     tpi_plan_step
         *steps; /* each kernel is part of one; only the outermost plan has microbatches */
-    int n_steps, steps_size;
+    int n_steps;
     tpi_buffer *buffers;
-    int n_buffers, buffers_size;
+    int n_buffers;
     tpi_section *
         *sections; /* by node; NULL: no block that is run. NULL if there are none at all */
     /* In the program kernels and buffers are numbered through. The numbers of this plan's begin
      * here; those of the outermost plan with 0. */
     int first_kernel, first_buffer;
     /* of the outermost plan: */
+    tpi_bump memory;              /* of all plans, and of the arena; a cut has its own */
+    tpi_bump room;                /* of what is noted while they are made */
     int all_kernels, all_buffers; /* how many, those of bodies included */
     struct tpi_arena *arena;      /* NULL until tpi_plan_arena */
     bool draws;                   /* a body draws random numbers */
@@ -197,7 +200,9 @@ bool tpi_plan_arena(tpi_plan *p);
  * memory of its own. False: no memory. */
 bool tpi_plan_copies(tp_graph *g, int n, tp_tensor **roots);
 
-/* Which kernels make a step (parts.c). False: no memory. */
+/* What makes a plan notes that memory is out in that of the whole, and tpi_plan_new tells it.
+ *
+ * Which kernels make a step (parts.c). False: no memory. */
 bool tpi_plan_steps(tpi_plan *p, bool bands);
 /* Which results are written over operands (over.c). False: no memory. */
 bool tpi_plan_over(tpi_plan *p, const tpi_roots *roots);
@@ -209,16 +214,17 @@ int tpi_axis_read(const tpi_plan *p, const tpi_kernel *k, const tpi_value *v, in
 /* After that, of the outermost plan: which steps make microbatches. */
 void tpi_plan_microbatches(tpi_plan *p);
 
-/* What plan.c and plan_block.c share. A plan of a body, whose kernels have no numbers yet: */
-tpi_plan *tpi_plan_graph(tp_graph *g, const tpi_roots *roots, tpi_fusing fuse);
+/* What plan.c and plan_block.c share. Makes a plan, of which `whole` is known; its kernels have no numbers yet. False:
+ * no memory, or the context's error tells. */
+bool tpi_plan_graph(tpi_plan *p, tp_graph *g, const tpi_roots *roots, tpi_fusing fuse);
 /* The sections of the plan's blocks. */
 bool tpi_plan_sections(tpi_plan *p, const bool *live, tpi_fusing fuse);
 /* Of all nodes for the same output of a block, the one that has the memory; -1: none. */
 int tpi_plan_port(const tpi_plan *p, const tp_tensor *output);
-/* The buffers of the sections. */
-bool tpi_plan_section_buffers(tpi_plan *p);
-void tpi_plan_free_sections(tpi_plan *p);
-/* Adds a buffer: its index; -1: no memory. */
+/* The buffers of the sections, and how many they are at most. */
+void tpi_plan_section_buffers(tpi_plan *p);
+int tpi_plan_most_section_buffers(const tpi_plan *p);
+/* Adds a buffer: its index. */
 int tpi_plan_buffer(tpi_plan *p, tpi_buffer b);
 /* Are the elements of t in row-major order, without gaps, along the axes from `first` on? */
 bool tpi_plan_runs_on(const tpi_plan *p, const tp_tensor *t, int first);

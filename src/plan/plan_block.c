@@ -3,12 +3,6 @@
 
 #include <string.h>
 
-static bool no_memory(const tpi_plan *p)
-{
-    tpi_no_memory(p->graph->ctx, TPI_AT(NULL, 0), "compile");
-    return false;
-}
-
 /* ---- bodies ------------------------------------------------------------------------------------- */
 
 /* Does a plan compute it into memory of the caller's choice? A view, a param, a constant or a
@@ -45,29 +39,6 @@ bool tpi_plan_copies(tp_graph *g, int n, tp_tensor **roots)
     if (!ok)
         tpi_no_memory(g->ctx, TPI_AT(NULL, 0), "compile");
     return ok;
-}
-
-static void section_free(const tpi_plan *p, tpi_section *s)
-{
-    tpi_mem *m = &p->graph->ctx->mem;
-    const size_t n = (size_t)tpi_n_outputs_of(s->node) * sizeof(int),
-                 n_in = (size_t)s->node->n_in * sizeof(int);
-    for (int i = 0; i < s->n_bodies; i++)
-        tpi_plan_free(s->plan[i]);
-    tpi_give_back(m, s->port, n);
-    tpi_give_back(m, s->spare, n);
-    tpi_give_back(m, s->second, n);
-    tpi_give_back(m, s->copy, n_in);
-    tpi_give_back(m, s->stays, n);
-    tpi_give_back(m, s, sizeof *s);
-}
-
-void tpi_plan_free_sections(tpi_plan *p)
-{
-    for (int i = 0; p->sections && i < p->n_values; i++)
-        if (p->sections[i])
-            section_free(p, p->sections[i]);
-    tpi_give_back(&p->graph->ctx->mem, p->sections, (size_t)p->n_values * sizeof *p->sections);
 }
 
 /* Does kernel k, which makes t, leave what it does not write, or read each element that it writes? */
@@ -112,43 +83,41 @@ static void find_stays(tpi_section *s)
     }
 }
 
-static tpi_section *section_new(tpi_plan *p, const tp_tensor *node, tpi_fusing fuse)
+static tpi_plan *plan_body(tpi_plan *whole, tpi_body *b, tpi_fusing fuse)
 {
-    tpi_mem *m = &p->graph->ctx->mem;
-    const size_t n = (size_t)tpi_n_outputs_of(node) * sizeof(int),
-                 n_in = (size_t)node->n_in * sizeof(int);
-    tpi_section *s = tpi_take(m, sizeof *s);
-    if (!s) {
-        no_memory(p);
+    tpi_plan *p = tpi_bump_take(&whole->memory, 1, sizeof *p);
+    if (!p || !tpi_plan_copies(b->graph, b->n_outputs, b->outputs))
         return NULL;
-    }
+    const tpi_roots roots = {.n = b->n_outputs, .v = b->outputs};
+    p->whole = whole;
+    return tpi_plan_graph(p, b->graph, &roots, fuse) ? p : NULL;
+}
+
+/* NULL: no memory, or the context's error tells. */
+static tpi_section *section_new(tpi_plan *whole, const tp_tensor *node, tpi_fusing fuse)
+{
+    const size_t n = (size_t)tpi_n_outputs_of(node), all = 3 * n + (size_t)node->n_in;
+    tpi_section *s = tpi_bump_take(&whole->memory, 1, sizeof *s);
+    int *none = tpi_bump_take(&whole->memory, all, sizeof *none);
+    bool *stays = tpi_bump_take(&whole->memory, n, sizeof *stays);
+    if (!stays)
+        return NULL;
+    memset(none, -1, all * sizeof *none);
     *s = (tpi_section){.node = node,
-                       .port = tpi_take(m, n),
-                       .spare = tpi_take(m, n),
-                       .second = tpi_take(m, n),
-                       .copy = tpi_take(m, n_in),
-                       .stays = tpi_take(m, n)};
+                       .port = none,
+                       .spare = none + n,
+                       .second = none + 2 * n,
+                       .copy = none + 3 * n,
+                       .stays = stays};
     s->n_bodies = tpi_bodies_of(node, s->body);
-    bool ok = (s->port && s->spare && s->second && s->copy && s->stays) || no_memory(p);
-    if (ok) {
-        memset(s->port, -1, n);
-        memset(s->spare, -1, n);
-        memset(s->second, -1, n);
-        memset(s->copy, -1, n_in);
-        memset(s->stays, 0, n);
+    for (int i = 0; i < s->n_bodies; i++) {
+        s->plan[i] = plan_body(whole, s->body[i], fuse);
+        if (!s->plan[i])
+            return NULL;
     }
-    for (int i = 0; i < s->n_bodies && ok; i++) {
-        ok = tpi_plan_copies(s->body[i]->graph, s->body[i]->n_outputs, s->body[i]->outputs);
-        const tpi_roots roots = {.n = s->body[i]->n_outputs, .v = s->body[i]->outputs};
-        s->plan[i] = ok ? tpi_plan_graph(s->body[i]->graph, &roots, fuse) : NULL;
-        ok = s->plan[i];
-    }
-    if (ok && tpi_loop_of(node))
+    if (tpi_loop_of(node))
         find_stays(s);
-    if (ok)
-        return s;
-    section_free(p, s);
-    return NULL;
+    return s;
 }
 
 int tpi_plan_port(const tpi_plan *p, const tp_tensor *t)
@@ -167,16 +136,13 @@ bool tpi_plan_sections(tpi_plan *p, const bool *live, tpi_fusing fuse)
         }
         if (!tpi_is_block(t) || !live[i])
             continue;
-        const size_t bytes = (size_t)p->n_values * sizeof *p->sections;
-        if (!p->sections) {
-            p->sections = tpi_take(&p->graph->ctx->mem, bytes);
-            if (!p->sections)
-                return no_memory(p);
-            memset(p->sections, 0, bytes);
-        }
-        p->sections[i] = section_new(p, t, fuse);
-        if (!p->sections[i])
+        if (!p->sections)
+            p->sections =
+                tpi_bump_take(&p->whole->memory, (size_t)p->n_values, sizeof *p->sections);
+        tpi_section *s = p->sections ? section_new(p->whole, t, fuse) : NULL;
+        if (!s)
             return false;
+        p->sections[i] = s;
     }
     return true;
 }
@@ -219,40 +185,44 @@ static int own_buffer(tpi_plan *p, const tpi_section *s, const tp_tensor *like,
                                            .last = kernel});
 }
 
-static bool section_buffers(tpi_plan *p, tpi_section *s)
+static void section_buffers(tpi_plan *p, tpi_section *s)
 {
     const tpi_loop_attrs *a = tpi_loop_of(s->node);
     const int n = tpi_n_outputs_of(s->node), pred = s->body[0]->n_outputs - n;
     int first, end;
     find_slices(s->node, &first, &end);
-    bool ok = true;
-    for (int i = 0; i < s->node->n_in && ok; i++) {
+    for (int i = 0; i < s->node->n_in; i++) {
         const tp_tensor *x = s->node->in[i];
         const bool carried = a && i >= a->has_pred && i < first; /* into its buffer */
-        if (carried || tpi_plan_runs_on(p, x, i >= first && i < end))
-            continue;
-        s->copy[i] = own_buffer(p, s, x, NULL);
-        ok = s->copy[i] >= 0;
+        if (!carried && !tpi_plan_runs_on(p, x, i >= first && i < end))
+            s->copy[i] = own_buffer(p, s, x, NULL);
     }
-    for (int i = 0; i < n && ok; i++) {
+    for (int i = 0; i < n; i++) {
         const tp_tensor *each = s->body[0]->outputs[pred + i];
         const bool carried = a && i < a->n_carried;
         const bool two = carried && !s->stays[i];
         if (two || s->port[i] < 0)
-            ok = (s->spare[i] = own_buffer(p, s, each, NULL)) >= 0;
-        if (two && s->port[i] < 0 && ok)
-            ok = (s->second[i] = own_buffer(p, s, each, NULL)) >= 0;
+            s->spare[i] = own_buffer(p, s, each, NULL);
+        if (two && s->port[i] < 0)
+            s->second[i] = own_buffer(p, s, each, NULL);
     }
-    s->arena = ok ? own_buffer(p, s, NULL, s) : -1;
-    return s->arena >= 0;
+    s->arena = own_buffer(p, s, NULL, s);
 }
 
-bool tpi_plan_section_buffers(tpi_plan *p)
+void tpi_plan_section_buffers(tpi_plan *p)
 {
-    bool ok = true;
-    for (int i = 0; i < p->n_values && p->sections && ok; i++)
-        ok = !p->sections[i] || section_buffers(p, p->sections[i]);
-    return ok;
+    for (int i = 0; i < p->n_values && p->sections; i++)
+        if (p->sections[i])
+            section_buffers(p, p->sections[i]);
+}
+
+int tpi_plan_most_section_buffers(const tpi_plan *p)
+{
+    int most = 0;
+    for (int i = 0; i < p->n_values && p->sections; i++)
+        if (p->sections[i])
+            most += p->values[i].node->n_in + 2 * tpi_n_outputs_of(p->values[i].node) + 1;
+    return most;
 }
 
 /* ---- numbers ----------------------------------------------------------------------------------------- */

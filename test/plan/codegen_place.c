@@ -208,7 +208,8 @@ static void test_formula(void **state)
         draw_tensors(g, n, t);
         for (int i = 0; i < n; i++)
             buffers[i].like = t[i];
-        tpi_arena *a = tpi_arena_new(&plan, buffers);
+        tpi_bump memory = TPI_BUMP(&tp->mem);
+        tpi_arena *a = tpi_arena_new(&memory, &plan, buffers);
         assert_non_null(a);
         for (int i = 0; i < N_SIZES; i++) {
             int64_t total;
@@ -217,7 +218,7 @@ static void test_formula(void **state)
             all[0] += (double)tpi_place_buffers(&tp->mem, n, buffers, bytes, other);
             all[1] += (double)total;
         }
-        tpi_arena_free(a);
+        tpi_bump_free(&memory);
         tp_graph_free(g);
     }
     assert_true(all[1] < 1.1 * all[0]);
@@ -277,7 +278,8 @@ static void test_nested(void **state)
         tpi_plan *plan = draw_plan(&s, DEPTH);
         plan->all_buffers = s.n_buffers;
         most_plans = s.n_plans > most_plans ? s.n_plans : most_plans;
-        tpi_arena *a = tpi_arena_new(plan, plan->buffers);
+        tpi_bump memory = TPI_BUMP(&s.g->ctx->mem);
+        tpi_arena *a = tpi_arena_new(&memory, plan, plan->buffers);
         assert_non_null(a);
         for (int i = 0; i < N_SIZES; i++) {
             int64_t total;
@@ -285,7 +287,7 @@ static void test_nested(void **state)
             if (check_places(plan, bytes, offset) != total)
                 fail_msg("draw %d, at %d, %d", turn, (int)sizes[i][0], (int)sizes[i][1]);
         }
-        tpi_arena_free(a);
+        tpi_bump_free(&memory);
         tp_graph_free(s.g);
     }
     assert_true(most_plans > MOST_PLANS / 2);

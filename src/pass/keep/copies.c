@@ -2,8 +2,6 @@
 
 #include "pass/bodies.h"
 
-#include <string.h>
-
 static bool read_copies(tpi_copies *a, const tp_tensor *reader, tp_tensor *t, int part,
                         int *n_changes);
 
@@ -40,28 +38,15 @@ static bool read_copies(tpi_copies *a, const tp_tensor *reader, tp_tensor *t, in
     return true;
 }
 
-static size_t lists_bytes(int n)
-{
-    return (size_t)n * (sizeof(tp_tensor *) + sizeof(int));
-}
-
 bool tpi_copies_make(tpi_copies *a, int *n_changes)
 {
     a->n = a->g->n_nodes;
-    a->made = tpi_take(&a->g->ctx->mem, lists_bytes(a->n));
-    if (!a->made)
-        return false;
-    memset(a->made, 0, lists_bytes(a->n));
-    a->made_in = (int *)(a->made + a->n);
-    bool ok = true;
+    a->made = tpi_bump_take(a->memory, (size_t)a->n, sizeof *a->made);
+    a->made_in = tpi_bump_take(a->memory, (size_t)a->n, sizeof *a->made_in);
+    bool ok = a->made_in;
     for (int i = a->n - 1; i >= 0 && ok; i--) { /* what is copied reads no copies yet */
         tp_tensor *t = a->g->nodes[i];
         ok = t->op->kind == TPI_SOURCE || read_copies(a, t, t, a->part(a->user, t), n_changes);
     }
     return ok;
-}
-
-void tpi_copies_free(tpi_copies *a)
-{
-    tpi_give_back(&a->g->ctx->mem, a->made, lists_bytes(a->n));
 }

@@ -5,9 +5,11 @@
 #ifndef TAPIR_COPIES_H
 #define TAPIR_COPIES_H
 
+#include "base/bump.h"
 #include "ir/graph_def.h"
 
 typedef struct tpi_copies {
+    tpi_bump *memory; /* of the lists */
     tp_graph *g;
     void *user;
     /* In which part of the graph does the node stand? */
@@ -21,6 +23,5 @@ typedef struct tpi_copies {
 
 /* Makes the copies, in place and in time where the nodes are. Counts changes; false: no memory. */
 bool tpi_copies_make(tpi_copies *a, int *n_changes);
-void tpi_copies_free(tpi_copies *a);
 
 #endif

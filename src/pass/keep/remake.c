@@ -15,8 +15,6 @@
 #include "pass/keep/copies.h"
 #include "pass/pass.h"
 
-#include <string.h>
-
 enum { MOST_OPS = 8 };
 
 typedef struct remake {
@@ -82,18 +80,17 @@ static bool wants(void *user, const tp_tensor *reader, const tp_tensor *x, int l
 static bool remake_graph(tp_graph *g, int *n_changes)
 {
     const int n = g->n_nodes;
-    const size_t bytes = (size_t)n * (sizeof(int) + sizeof(bool));
-    remake r = {.g = g, .level = tpi_take(&g->ctx->mem, bytes)};
-    bool ok = r.level;
+    tpi_bump memory = TPI_BUMP(&g->ctx->mem);
+    remake r = {.g = g, .level = tpi_bump_take(&memory, (size_t)n, sizeof *r.level)};
+    r.kept = tpi_bump_take(&memory, (size_t)n, sizeof *r.kept);
+    bool ok = r.kept;
     if (ok) {
-        memset(r.level, 0, bytes);
-        r.kept = (bool *)(r.level + n);
         look(&r);
-        tpi_copies a = {.g = g, .user = &r, .part = level_of, .wants = wants};
+        tpi_copies a = {
+            .memory = &memory, .g = g, .user = &r, .part = level_of, .wants = wants};
         ok = tpi_copies_make(&a, n_changes);
-        tpi_copies_free(&a);
     }
-    tpi_give_back(&g->ctx->mem, r.level, bytes);
+    tpi_bump_free(&memory);
     return ok && tpi_each_body(g, n, remake_graph, n_changes);
 }
 
