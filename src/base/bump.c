@@ -2,28 +2,31 @@
 
 #include <string.h>
 
-enum { FIRST_BYTES = 1 << 10, BLOCK_BYTES = 32 << 10, HEAD_BYTES = 16 };
+enum { FIRST_BYTES = 1 << 10, BLOCK_BYTES = 32 << 10 };
 
+/* Its bytes are a block of their own: a list of twice the size before has a size that the allocator has, too. */
 typedef struct tpi_bump_block {
     struct tpi_bump_block *next;
+    char *bytes;
     size_t size;
 } block;
-
-_Static_assert(sizeof(block) <= HEAD_BYTES, "the head of a block");
 
 /* Each twice as large as the one before it, up to BLOCK_BYTES: little work takes little memory. */
 static bool add_block(tpi_bump *b, size_t bytes)
 {
     const size_t next = b->blocks ? 2 * b->blocks->size : FIRST_BYTES,
-                 usual = next < BLOCK_BYTES ? next : BLOCK_BYTES, need = HEAD_BYTES + bytes,
-                 size = need > usual ? need : usual;
-    block *new = tpi_take(b->mem, size);
-    if (!new)
+                 usual = next < BLOCK_BYTES ? next : BLOCK_BYTES,
+                 size = bytes > usual ? bytes : usual;
+    block *new = tpi_take(b->mem, sizeof *new);
+    char *at = new ? tpi_take(b->mem, size) : NULL;
+    if (!at) {
+        tpi_give_back(b->mem, new, sizeof *new);
         return false;
-    *new = (block){.next = b->blocks, .size = size};
+    }
+    *new = (block){.next = b->blocks, .bytes = at, .size = size};
     b->blocks = new;
-    b->at = (char *)new + HEAD_BYTES;
-    b->left = size - HEAD_BYTES;
+    b->at = at;
+    b->left = size;
     tpi_nobodys(b->at, b->left);
     return true;
 }
@@ -73,8 +76,9 @@ void tpi_bump_release(tpi_bump *b, const tpi_bump *mark)
     while (b->blocks != mark->blocks) {
         block *old = b->blocks;
         b->blocks = old->next;
-        tpi_somebodys(old, old->size);
-        tpi_give_back(b->mem, old, old->size);
+        tpi_somebodys(old->bytes, old->size);
+        tpi_give_back(b->mem, old->bytes, old->size);
+        tpi_give_back(b->mem, old, sizeof *old);
     }
     b->at = mark->at;
     b->left = mark->left;

@@ -5,19 +5,14 @@
 
 void tpi_nodes_push(tpi_nodes *l, tp_tensor *t)
 {
-    if (l->n == l->size && !l->failed) {
-        const int size = l->size ? l->size * 2 : 64;
-        tp_tensor **v = tpi_resize(&l->ctx->mem, l->v, (size_t)l->size * sizeof *v,
-                                   (size_t)size * sizeof *v);
-        if (v) {
-            l->v = v;
-            l->size = size;
-        } else {
-            l->failed = true;
-        }
-    }
-    if (!l->failed)
-        l->v[l->n++] = t;
+    tp_tensor **v = l->failed ? NULL
+                    : l->room ? tpi_bump_grow(l->room, l->v, l->n, &l->size, sizeof *v)
+                              : tpi_grow(&l->ctx->mem, l->v, l->n, &l->size, sizeof *v);
+    l->failed = !v;
+    if (!v)
+        return;
+    l->v = v;
+    l->v[l->n++] = t;
 }
 
 void tpi_nodes_free(tpi_nodes *l)

@@ -3,6 +3,7 @@
 #ifndef TAPIR_IR_GRAPH_H
 #define TAPIR_IR_GRAPH_H
 
+#include "base/bump.h"
 #include "ir/node.h"
 #include "tapir/graph.h"
 
@@ -136,9 +137,11 @@ bool tpi_graph_equate_all(tp_graph *g, const tp_graph *from);
 /* What assume node t says of an axis; false: nothing. */
 bool tpi_graph_equation_of(const tp_tensor *t, int axis, tpi_equation *e);
 
-/* A list of tensors taken from the context's memory. */
+/* A list of tensors. */
 typedef struct tpi_nodes {
     tp_ctx *ctx;
+    tpi_bump
+        *room; /* where it lies; NULL: in the context's memory, and tpi_nodes_free is called */
     tpi_way way; /* of tpi_collect */
     tp_tensor **v;
     int n, size;

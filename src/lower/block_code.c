@@ -1,8 +1,6 @@
 /* Blocks: copies of operands, pointers, and where bodies find what they read and write. */
 #include "lower/block_code.h"
 
-#include <string.h>
-
 typedef struct builder {
     tpi_bump *memory;
     tpi_block *b;

@@ -11,8 +11,6 @@
 #include "op/op.h"
 #include "pass/pass.h"
 
-#include <string.h>
-
 /* An elementwise op stretches its operands by itself. */
 static tp_tensor *drop_broadcast(tpi_rewrite *rw, const tp_tensor *t, tp_tensor *const *in)
 {

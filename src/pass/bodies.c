@@ -10,53 +10,45 @@
 #include "ir/body.h"
 #include "op/op.h"
 
-#include <string.h>
-
 /* What of a block is copied: by its old outputs and params. */
 typedef struct use {
-    tp_ctx *ctx;
-    size_t bytes; /* of this with its lists behind it */
     int n_outputs, n_params, n_made;
     tp_tensor **made;     /* `output` nodes of the copy, by place; NULL: not yet */
     int *place;           /* of an output among those of the copy */
     bool *output, *param; /* needed? */
 } use;
 
-static void use_free(use *u)
-{
-    if (u)
-        tpi_give_back(&u->ctx->mem, u, u->bytes);
-}
-
-static use *use_new(tp_ctx *ctx, const tp_tensor *block)
+static use *use_new(tpi_bump *memory, const tp_tensor *block)
 {
     tpi_body *bodies[2];
     tpi_bodies_of(block, bodies);
-    const size_t n = (size_t)tpi_n_outputs_of(block), n_params = (size_t)bodies[0]->n_params,
-                 bytes = sizeof(use) + n * (sizeof(tp_tensor *) + sizeof(int) + 1) + n_params;
-    use *u = tpi_take(&ctx->mem, bytes);
+    const size_t n = (size_t)tpi_n_outputs_of(block), n_params = (size_t)bodies[0]->n_params;
+    use *u = tpi_bump_take(memory, 1, sizeof *u);
     if (!u)
         return NULL;
-    memset(u, 0, bytes);
-    *u = (use){.ctx = ctx, .bytes = bytes, .n_outputs = (int)n, .n_params = (int)n_params};
-    u->made = (tp_tensor **)(u + 1);
-    u->place = (int *)(u->made + n);
-    u->output = (bool *)(u->place + n);
-    u->param = u->output + n;
-    return u;
+    *u = (use){.n_outputs = (int)n,
+               .n_params = (int)n_params,
+               .made = tpi_bump_take(memory, n, sizeof *u->made),
+               .place = tpi_bump_take(memory, n, sizeof *u->place),
+               .output = tpi_bump_take(memory, n, sizeof *u->output),
+               .param = tpi_bump_take(memory, n_params, sizeof *u->param)};
+    return memory->failed ? NULL : u;
 }
 
 /* ---- what is needed --------------------------------------------------------------------------- */
 
-/* The outputs of the block's body that the needed outputs, and a condition, are; and what it draws. */
-static bool push_needed(const use *u, const tpi_body *b, tpi_nodes *roots)
+/* The nodes of the block's body that the needed outputs, and a condition, need; and what it draws. */
+static bool collect_needed(const tpi_copier *c, const use *u, const tpi_body *b,
+                           tpi_nodes *nodes)
 {
+    tpi_nodes roots = {.ctx = c->ctx, .room = c->memory};
+    *nodes = (tpi_nodes){.ctx = c->ctx, .room = c->memory, .way = TPI_WAY_VALUES};
     const int pred = b->n_outputs - u->n_outputs;
     for (int i = 0; i < b->n_outputs; i++)
         if (i < pred || u->output[i - pred])
-            tpi_nodes_push(roots, b->outputs[i]);
-    tpi_push_draws(roots, b->graph);
-    return !roots->failed;
+            tpi_nodes_push(&roots, b->outputs[i]);
+    tpi_push_draws(&roots, b->graph);
+    return !roots.failed && tpi_collect(nodes, roots.n, roots.v, NULL, NULL);
 }
 
 /* Params that these nodes read are needed; of a carried one the output too. */
@@ -90,20 +82,19 @@ static void keep_count(use *u, const tp_tensor *loop)
 }
 
 /* Completes u->output and u->param from the outputs that are read; false: no memory. */
-static bool close_needs(use *u, const tp_tensor *block)
+static bool close_needs(const tpi_copier *c, use *u, const tp_tensor *block)
 {
+    const tpi_bump mark = *c->memory;
     tpi_body *bodies[2];
     const int n = tpi_bodies_of(block, bodies);
     bool ok = true;
     for (bool more = true; more && ok;) {
         more = false;
         for (int i = 0; i < n && ok; i++) {
-            tpi_nodes roots = {.ctx = u->ctx}, nodes = {.ctx = u->ctx, .way = TPI_WAY_VALUES};
-            ok = push_needed(u, bodies[i], &roots) &&
-                 tpi_collect(&nodes, roots.n, roots.v, NULL, NULL);
+            tpi_nodes nodes;
+            ok = collect_needed(c, u, bodies[i], &nodes);
             more |= ok && mark_params(u, block, &nodes);
-            tpi_nodes_free(&roots);
-            tpi_nodes_free(&nodes);
+            tpi_bump_release(c->memory, &mark);
         }
     }
     const tpi_loop_attrs *loop = tpi_loop_of(block);
@@ -119,36 +110,24 @@ static bool close_needs(use *u, const tp_tensor *block)
     return ok;
 }
 
-static void free_uses(const tpi_copier *c, const tpi_nodes *nodes, use **uses, int n)
-{
-    for (int i = 0; i < nodes->n && uses; i++)
-        use_free(uses[nodes->v[i]->index]);
-    tpi_give_back(&c->ctx->mem, uses, (size_t)n * sizeof(use *));
-}
-
 /* By node index: what of each block in the list is read by the list. NULL: no memory. */
 static use **find_uses(const tpi_copier *c, const tpi_nodes *nodes, int n)
 {
-    use **uses = tpi_take(&c->ctx->mem, (size_t)n * sizeof(use *));
+    use **uses = tpi_bump_take(c->memory, (size_t)n, sizeof *uses);
     bool ok = uses;
-    if (uses)
-        memset(uses, 0, (size_t)n * sizeof(use *));
     for (int i = 0; i < nodes->n && ok; i++) {
         const tp_tensor *t = nodes->v[i];
         if (c->is_leaf && c->is_leaf(c->user, t))
             continue;
         if (tpi_is_block(t))
-            ok = (uses[t->index] = use_new(c->ctx, t)) != NULL;
+            ok = (uses[t->index] = use_new(c->memory, t)) != NULL;
         else if (t->op->kind == TPI_PORT)
             uses[t->in[0]->index]->output[tpi_index_of(t)] = true;
     }
     for (int i = 0; i < nodes->n && ok; i++)
         if (uses[nodes->v[i]->index])
-            ok = close_needs(uses[nodes->v[i]->index], nodes->v[i]);
-    if (ok)
-        return uses;
-    free_uses(c, nodes, uses, n);
-    return NULL;
+            ok = close_needs(c, uses[nodes->v[i]->index], nodes->v[i]);
+    return ok ? uses : NULL;
 }
 
 /* ---- copies -------------------------------------------------------------------------------------- */
@@ -194,16 +173,12 @@ static bool copy_nodes(tpi_copier *c, const tpi_nodes *nodes, const tp_graph *fr
 static tpi_body *copy_body(tpi_copier *c, const use *u, const tp_tensor *block,
                            tp_tensor *const *in, int first, const tpi_body *from, tp_graph *to)
 {
-    tpi_mem *m = &c->ctx->mem;
+    const tpi_bump mark = *c->memory;
     const int pred = from->n_outputs - u->n_outputs;
-    const size_t bytes = (size_t)from->graph->n_nodes * sizeof(tp_tensor *);
     tpi_body *b = tpi_body_new(to, c->place(c->user, block));
-    tp_tensor **map = tpi_take(m, bytes);
-    tpi_nodes roots = {.ctx = c->ctx}, nodes = {.ctx = c->ctx, .way = TPI_WAY_VALUES};
-    bool ok = b && map && push_needed(u, from, &roots) &&
-              tpi_collect(&nodes, roots.n, roots.v, NULL, NULL);
-    if (map)
-        memset(map, 0, bytes);
+    tp_tensor **map = tpi_bump_take(c->memory, (size_t)from->graph->n_nodes, sizeof *map);
+    tpi_nodes nodes;
+    bool ok = b && map && collect_needed(c, u, from, &nodes);
     void *entered = ok ? c->enter(c->user, b->graph) : NULL;
     ok = entered && copy_params(c, u, block, in, first, from, b, map) &&
          copy_nodes(c, &nodes, from->graph, b->graph, map);
@@ -212,9 +187,7 @@ static tpi_body *copy_body(tpi_copier *c, const use *u, const tp_tensor *block,
             ok = tpi_body_output(b, map[from->outputs[i]->index]);
     if (entered)
         c->leave(c->user, entered);
-    tpi_nodes_free(&roots);
-    tpi_nodes_free(&nodes);
-    tpi_give_back(m, map, bytes);
+    tpi_bump_release(c->memory, &mark);
     if (b)
         b->closed = true;
     return ok ? b : NULL;
@@ -242,7 +215,7 @@ static tp_tensor *copy_block(tpi_copier *c, const use *u, const tp_tensor *block
         loop = *is_loop;
     /* operands begin with a condition; params of a loop with the turn */
     const int lead = !is_loop || loop.has_pred, skip = is_loop != NULL;
-    tpi_nodes kept = {.ctx = c->ctx};
+    tpi_nodes kept = {.ctx = c->ctx, .room = c->memory};
     bool ok = true;
     for (int i = 0; i < n && ok; i++)
         ok = (copies[i] = copy_body(c, u, block, in + lead, skip, bodies[i], to)) != NULL;
@@ -267,7 +240,6 @@ static tp_tensor *copy_block(tpi_copier *c, const use *u, const tp_tensor *block
         made = tpi_cond_node(to, at, &a, kept.n, kept.v);
     }
     c->n_changes += ok && kept.n != block->n_in;
-    tpi_nodes_free(&kept);
     return made ? made : tpi_no_memory(c->ctx, at, block->op->name);
 }
 
@@ -309,22 +281,18 @@ static tp_tensor *copy_one(tpi_copier *c, const tp_tensor *t, use *const *uses, 
 {
     const bool leaf = t->op->kind == TPI_SOURCE || (c->is_leaf && c->is_leaf(c->user, t));
     const int n_in = leaf ? 0 : tpi_way_end(way, t);
-    tp_tensor *few[32], **in = few, *made;
+    tp_tensor *few[32], **in = few;
     if (n_in > 32)
-        in = tpi_take(&c->ctx->mem, (size_t)n_in * sizeof(tp_tensor *));
+        in = tpi_bump_take(c->memory, (size_t)n_in, sizeof *in);
     for (int k = 0; k < n_in && in; k++)
         in[k] = map[t->in[k]->index];
     if (!in)
-        made = tpi_no_memory(c->ctx, c->place(c->user, t), t->op->name);
-    else if (!leaf && tpi_is_block(t))
-        made = copy_block(c, uses[t->index], t, in, to);
-    else if (!leaf && t->op->kind == TPI_PORT)
-        made = copy_output(c, uses[t->in[0]->index], t, in[0], to);
-    else
-        made = c->node(c->user, to, t, in);
-    if (in != few)
-        tpi_give_back(&c->ctx->mem, in, (size_t)n_in * sizeof(tp_tensor *));
-    return made;
+        return tpi_no_memory(c->ctx, c->place(c->user, t), t->op->name);
+    if (!leaf && tpi_is_block(t))
+        return copy_block(c, uses[t->index], t, in, to);
+    if (!leaf && t->op->kind == TPI_PORT)
+        return copy_output(c, uses[t->in[0]->index], t, in[0], to);
+    return c->node(c->user, to, t, in);
 }
 
 /* Copies nodes[] of graph `from` in program order, what is needed of their bodies, and all that the graph and
@@ -342,7 +310,6 @@ static bool copy_nodes(tpi_copier *c, const tpi_nodes *nodes, const tp_graph *fr
         map[t->index] = copy_one(c, t, uses, nodes->way, to, map);
         ok = map[t->index]->status == TP_OK;
     }
-    free_uses(c, nodes, uses, from->n_nodes);
     return ok;
 }
 
@@ -351,11 +318,8 @@ bool tpi_copy_graph(tpi_copier *c, const char *what, const tpi_nodes *nodes,
                     int n_roots, tp_tensor **roots)
 {
     tp_ctx *ctx = c->ctx;
-    const size_t bytes = (size_t)from->n_nodes * sizeof(tp_tensor *);
-    tp_tensor **map = tpi_take(&ctx->mem, bytes);
+    tp_tensor **map = tpi_bump_take(c->memory, (size_t)from->n_nodes, sizeof *map);
     const bool scope = map && tp_scope_begin(ctx) == TP_OK;
-    if (map)
-        memset(map, 0, bytes);
     bool ok = scope && copy_nodes(c, nodes, from, to, map);
     for (int i = 0; i < n_feeds && ok; i++) { /* sizes are read from every feed */
         tp_tensor **made = &map[feeds[i]->index];
@@ -371,7 +335,6 @@ bool tpi_copy_graph(tpi_copier *c, const char *what, const tpi_nodes *nodes,
         tpi_no_memory(ctx, TPI_AT(NULL, 0), what);
     if (scope)
         tp_scope_end(ctx);
-    tpi_give_back(&ctx->mem, map, bytes);
     return ok;
 }
 

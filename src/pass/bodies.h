@@ -2,11 +2,13 @@
 #ifndef TAPIR_BODIES_H
 #define TAPIR_BODIES_H
 
+#include "base/bump.h"
 #include "ir/body.h"
 
 /* How nodes are copied to another graph. */
 typedef struct tpi_copier {
     tp_ctx *ctx;
+    tpi_bump *memory;
     void *user;
     /* Is the node taken without its operands? NULL: none. Only sources are, otherwise. */
     bool (*is_leaf)(void *user, const tp_tensor *t);

@@ -60,14 +60,12 @@ static bool reserve(tpi_rewrite *rw, cse_state *s)
     if (s->n * 2 < s->size)
         return true;
     const int size = s->size ? s->size * 2 : 256;
-    tp_tensor **v = tpi_take(&rw->ctx->mem, sizeof *v * (size_t)size);
+    tp_tensor **v = tpi_bump_take(rw->memory, (size_t)size, sizeof *v);
     if (!v)
         return false;
-    memset(v, 0, sizeof *v * (size_t)size);
     for (int i = 0; i < s->size; i++)
         if (s->table[i])
             *find(v, size, s->table[i], s->table[i]->in) = s->table[i];
-    tpi_give_back(&rw->ctx->mem, s->table, sizeof *v * (size_t)s->size);
     s->table = v;
     s->size = size;
     return true;
@@ -96,14 +94,7 @@ static tp_tensor *cse(tpi_rewrite *rw, const tp_tensor *node, tp_tensor *const *
     return made;
 }
 
-static void done(tpi_rewrite *rw)
-{
-    cse_state *s = rw->state;
-    tpi_give_back(&rw->ctx->mem, s->table, sizeof *s->table * (size_t)s->size);
-}
-
 const tpi_pass tpi_pass_cse = {.name = "cse",
                                .about = "equal computations are done once",
                                .visit = cse,
-                               .state_size = sizeof(cse_state),
-                               .done = done};
+                               .state_size = sizeof(cse_state)};

@@ -12,8 +12,6 @@
 #include "pass/bodies.h"
 #include "pass/pass.h"
 
-#include <string.h>
-
 typedef struct hoist {
     tp_graph *g;
     tp_tensor *loop;
@@ -125,18 +123,17 @@ static bool rewire(hoist *h, int n)
 static bool hoist_loop(tp_graph *g, tp_tensor *loop, int *n_changes)
 {
     const tpi_loop_attrs *a = loop->attrs;
-    const size_t n = (size_t)a->body->graph->n_nodes, bytes = 2 * n * sizeof(tp_tensor *);
-    tpi_mem *m = &g->ctx->mem;
-    hoist h = {.g = g, .loop = loop, .a = a, .in = {.ctx = g->ctx}};
-    h.outer = tpi_take(m, bytes);
-    if (!h.outer)
-        return false;
-    memset(h.outer, 0, bytes);
-    h.param = h.outer + n;
+    const size_t n = (size_t)a->body->graph->n_nodes;
+    tpi_bump memory = TPI_BUMP(&g->ctx->mem);
+    hoist h = {
+        .g = g, .loop = loop, .a = a, .in = {.ctx = g->ctx, .room = &memory}
+    };
+    h.outer = tpi_bump_take(&memory, n, sizeof *h.outer);
+    h.param = tpi_bump_take(&memory, n, sizeof *h.param);
     for (int i = 0; i < loop->n_in; i++)
         tpi_nodes_push(&h.in, loop->in[i]);
     const int first = g->n_nodes;
-    bool ok = !h.in.failed && find_outer(&h, (int)n);
+    bool ok = !memory.failed && find_outer(&h, (int)n);
     tpi_put_before(g, loop, first, g->n_nodes);
     ok = ok && rewire(&h, (int)n);
     if (ok && h.in.n > loop->n_in) {
@@ -146,8 +143,7 @@ static bool hoist_loop(tp_graph *g, tp_tensor *loop, int *n_changes)
         if (ok)
             tpi_replace_block(loop, made);
     }
-    tpi_nodes_free(&h.in);
-    tpi_give_back(m, h.outer, bytes);
+    tpi_bump_free(&memory);
     return ok;
 }
 
@@ -165,5 +161,4 @@ static bool hoist_graph(tp_graph *g, int *n_changes)
 const tpi_pass tpi_pass_hoist = {.name = "hoist",
                                  .about = "what all turns of a loop share is computed once",
                                  .prepare = hoist_graph,
-                                 .visit = tpi_keep_node,
-                                 .state_size = 1};
+                                 .visit = tpi_keep_node};

@@ -78,7 +78,7 @@ bool tpi_is_runnable(const tp_graph *g, tpi_rule_error *why)
     return tpi_check_turns(g->ctx, g->dims, g->n_nodes, g->nodes, true, why);
 }
 
-static const tpi_pass clean = {.name = "recompute", .visit = tpi_keep_node, .state_size = 1};
+static const tpi_pass clean = {.name = "recompute", .visit = tpi_keep_node};
 
 tp_graph *tpi_tidy(tp_graph *g, int n_feeds, tp_tensor **feeds, int n_roots, tp_tensor **roots)
 {

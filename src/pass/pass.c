@@ -94,35 +94,23 @@ static bool same_sizes(void *user, int64_t n, const int64_t *from, int64_t *to)
     return true;
 }
 
-static bool begin_rewrite(tpi_rewrite *rw, const tpi_pass *pass, tp_graph *to)
+static bool begin_rewrite(tpi_rewrite *rw, const tpi_pass *pass, tpi_bump *memory, tp_graph *to)
 {
-    *rw = (tpi_rewrite){.ctx = to->ctx, .to = to};
-    rw->state = tpi_take(&rw->ctx->mem, pass->state_size);
-    if (rw->state)
-        memset(rw->state, 0, pass->state_size);
+    *rw = (tpi_rewrite){.ctx = to->ctx, .to = to, .memory = memory};
+    rw->state = tpi_bump_take(memory, 1, pass->state_size);
     return rw->state;
-}
-
-static void end_rewrite(tpi_rewrite *rw, const tpi_pass *pass)
-{
-    if (rw->state && pass->done)
-        pass->done(rw);
-    tpi_give_back(&rw->ctx->mem, rw->state, pass->state_size);
 }
 
 static void *enter_body(void *user, tp_graph *to)
 {
     rewriting *r = user;
-    entered *e = tpi_take(&to->ctx->mem, sizeof *e);
-    if (!e)
+    tpi_bump *memory = r->rw->memory;
+    entered *e = tpi_bump_take(memory, 1, sizeof *e);
+    if (!e || !begin_rewrite(&e->rw, r->pass, memory, to))
         return NULL;
     e->outer = r->rw;
-    if (begin_rewrite(&e->rw, r->pass, to)) {
-        r->rw = &e->rw;
-        return e;
-    }
-    tpi_give_back(&to->ctx->mem, e, sizeof *e);
-    return NULL;
+    r->rw = &e->rw;
+    return e;
 }
 
 static void leave_body(void *user, void *of)
@@ -131,8 +119,6 @@ static void leave_body(void *user, void *of)
     entered *e = of;
     r->n_changes += e->rw.n_changes;
     r->rw = e->outer;
-    end_rewrite(&e->rw, r->pass);
-    tpi_give_back(&r->rw->ctx->mem, e, sizeof *e);
 }
 
 /* Table of sizes and file names change hands. */
@@ -198,22 +184,24 @@ tp_graph *tpi_run_pass(tp_graph *g, const tpi_pass *pass, tpi_rewrites *rewrites
         return NULL;
     }
     take_over(rw.to, g);
+    tpi_bump memory = TPI_BUMP(&ctx->mem);
     rewriting r = {.pass = pass, .rw = &rw, .rewrites = rewrites};
     tpi_copier copier = {.ctx = ctx,
+                         .memory = &memory,
                          .user = &r,
                          .place = same_place,
                          .sizes = same_sizes,
                          .node = rewrite_one,
                          .enter = enter_body,
                          .leave = leave_body};
-    tpi_nodes nodes = {.ctx = ctx};
-    bool ok = begin_rewrite(&rw, pass, rw.to) && tpi_collect_run(&nodes, g, n_roots, roots);
+    tpi_nodes nodes = {.ctx = ctx, .room = &memory};
+    bool ok =
+        begin_rewrite(&rw, pass, &memory, rw.to) && tpi_collect_run(&nodes, g, n_roots, roots);
     if (!ok)
         tpi_no_memory(ctx, TPI_AT(NULL, 0), pass->name);
     ok = ok &&
          tpi_copy_graph(&copier, pass->name, &nodes, g, rw.to, n_feeds, feeds, n_roots, roots);
-    end_rewrite(&rw, pass);
-    tpi_nodes_free(&nodes);
+    tpi_bump_free(&memory);
     tp_graph_free(g);
     *n_changes += rw.n_changes + r.n_changes + copier.n_changes;
     if (ok)

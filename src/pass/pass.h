@@ -6,13 +6,15 @@
 #ifndef TAPIR_PASS_H
 #define TAPIR_PASS_H
 
+#include "base/bump.h"
 #include "ir/check.h"
 
 typedef struct tpi_rewrite {
     tp_ctx *ctx;
     tp_graph *to;
     int n_changes; /* nodes replaced by others */
-    void *state;   /* of the pass */
+    tpi_bump *memory;
+    void *state; /* of the pass, in that memory */
 } tpi_rewrite;
 
 typedef struct tpi_pass {
@@ -20,8 +22,7 @@ typedef struct tpi_pass {
     const char *about;
     /* in[] are nodes of rw->to. NULL: keep the node as it is, over in[]. */
     tp_tensor *(*visit)(tpi_rewrite *rw, const tp_tensor *node, tp_tensor *const *in);
-    size_t state_size; /* zeroed before; freed through `done` */
-    void (*done)(tpi_rewrite *rw);
+    size_t state_size; /* zeroed before */
     /* NULL, or what changes the graph in place before it is copied: nodes that take the place of others
      * have their seq. Counts changes; false: no memory. */
     bool (*prepare)(tp_graph *g, int *n_changes);

@@ -136,7 +136,5 @@ static tp_tensor *pick(tpi_rewrite *rw, const tp_tensor *t, tp_tensor *const *in
                                       : NULL;
 }
 
-const tpi_pass tpi_pass_pick = {.name = "pick",
-                                .about = "one element of each row, without the others",
-                                .visit = pick,
-                                .state_size = 1};
+const tpi_pass tpi_pass_pick = {
+    .name = "pick", .about = "one element of each row, without the others", .visit = pick};

@@ -136,7 +136,7 @@ static bool import_symbols(const import *im)
 /* What the roots need, and, when that draws, all that the graph draws. */
 static bool collect_needed(import *im, int n_roots, tp_tensor *const *roots, tpi_nodes *nodes)
 {
-    tpi_nodes all = {.ctx = nodes->ctx};
+    tpi_nodes all = {.ctx = nodes->ctx, .room = nodes->room};
     bool ok = tpi_collect(nodes, n_roots, roots, is_fed, im), draws = false;
     for (int i = 0; i < nodes->n && !draws; i++)
         draws = tpi_node_draws(nodes->v[i]) && !is_fed(im, nodes->v[i]);
@@ -146,9 +146,7 @@ static bool collect_needed(import *im, int n_roots, tp_tensor *const *roots, tpi
         tpi_nodes_push(&all, nodes->v[i]);
     tpi_push_draws(&all, im->from);
     nodes->n = 0;
-    ok = !all.failed && tpi_collect(nodes, all.n, all.v, is_fed, im);
-    tpi_nodes_free(&all);
-    return ok;
+    return !all.failed && tpi_collect(nodes, all.n, all.v, is_fed, im);
 }
 
 size_t tpi_constant_bytes(const tp_graph *g, bool folded)
@@ -170,7 +168,9 @@ import im = {.from = g, .freeze = freeze, .n_feeds = n_feeds, .feeds = feeds };
     im.to = tpi_program_graph(ctx);
     if (!im.to)
         return NULL;
+    tpi_bump memory = TPI_BUMP(&ctx->mem);
     tpi_copier copier = {.ctx = ctx,
+                         .memory = &memory,
                          .user = &im,
                          .prunes = true,
                          .is_leaf = is_fed,
@@ -179,14 +179,14 @@ import im = {.from = g, .freeze = freeze, .n_feeds = n_feeds, .feeds = feeds };
                          .node = import_node,
                          .enter = import_enter,
                          .leave = import_leave};
-    tpi_nodes nodes = {.ctx = ctx, .way = TPI_WAY_VALUES};
+    tpi_nodes nodes = {.ctx = ctx, .room = &memory, .way = TPI_WAY_VALUES};
     bool ok = import_symbols(&im) && collect_needed(&im, n_roots, roots, &nodes);
     if (!ok)
         tpi_no_memory(ctx, TPI_AT(NULL, 0), "compile");
     ok = ok &&
          tpi_copy_graph(&copier, "compile", &nodes, g, im.to, n_feeds, feeds, n_roots, roots);
     im.to->own_bytes = tpi_constant_bytes(im.to, false);
-    tpi_nodes_free(&nodes);
+    tpi_bump_free(&memory);
     if (ok)
         return im.to;
     tp_graph_free(im.to);

@@ -127,7 +127,5 @@ static tp_tensor *sparse(tpi_rewrite *rw, const tp_tensor *t, tp_tensor *const *
     return tp_scatter_at(at.file, at.line, rest, flat, rows, 0);
 }
 
-const tpi_pass tpi_pass_sparse = {.name = "sparse",
-                                  .about = "steps in which few rows of a table change",
-                                  .visit = sparse,
-                                  .state_size = 1};
+const tpi_pass tpi_pass_sparse = {
+    .name = "sparse", .about = "steps in which few rows of a table change", .visit = sparse};

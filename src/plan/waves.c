@@ -5,7 +5,6 @@
 #include "plan/work.h"
 
 #include <stdlib.h>
-#include <string.h>
 
 /* ---- what steps take ----------------------------------------------------------------------------------- */
 

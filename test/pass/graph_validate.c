@@ -39,12 +39,9 @@ static tp_tensor *sub_of_same(tpi_rewrite *rw, const tp_tensor *t, tp_tensor *co
     return t->rank ? NULL : tpi_rewrite_node(rw, t, &tpi_op_broadcast, 1, &c, &shape);
 }
 
-static const tpi_pass wrong_sub = {.name = "wrong-sub", .visit = sub_is_add, .state_size = 1},
-                      wrong_zero = {.name = "wrong-zero",
-                                    .visit = add_of_zero,
-                                    .state_size = 1},
-                      wrong_same = {
-                          .name = "wrong-same", .visit = sub_of_same, .state_size = 1};
+static const tpi_pass wrong_sub = {.name = "wrong-sub", .visit = sub_is_add},
+                      wrong_zero = {.name = "wrong-zero", .visit = add_of_zero},
+                      wrong_same = {.name = "wrong-same", .visit = sub_of_same};
 
 /* ---- running them ------------------------------------------------------------------------------ */
 

@@ -37,6 +37,7 @@ typedef struct halves {
 } halves;
 
 typedef struct split {
+    tpi_bump memory;
     tp_ctx *ctx;
     tp_graph *g;
     tpi_at at;
@@ -128,19 +129,15 @@ static bool push_good(tpi_nodes *l, tp_tensor *t)
 }
 
 /* `count` of the turns that `a` is about, from turn `first`, over the operands in[]. NULL: failed. */
-static tp_tensor *some_turns(const split *s, tp_graph *g, const tpi_loop_attrs *a,
-                             int64_t count, tpi_nodes *in, tp_tensor *first)
+static tp_tensor *some_turns(split *s, tp_graph *g, const tpi_loop_attrs *a, int64_t count,
+                             tpi_nodes *in, tp_tensor *first)
 {
-    const size_t bytes = (size_t)a->body->graph->n_nodes * sizeof(tp_tensor *);
-    tp_tensor **map = tpi_take(&s->ctx->mem, bytes);
+    tp_tensor **map = tpi_bump_take(&s->memory, (size_t)a->body->graph->n_nodes, sizeof *map);
     tpi_loop_attrs made = *a;
     made.body = map ? tpi_body_new(g, s->at) : NULL;
     made.count = made.length = count;
     made.checkpoint = 0;
-    if (map)
-        memset(map, 0, bytes);
     const bool ok = push_good(in, first) && made.body && copy_turns(a->body, made.body, map);
-    tpi_give_back(&s->ctx->mem, map, bytes);
     tp_tensor *t = ok ? tpi_loop_node(g, s->at, &made, in->n, in->v) : NULL;
     return t && t->status == TP_OK ? t : NULL;
 }
@@ -202,9 +199,9 @@ static tp_tensor *operand(const split *s, const halves *h, int part, int i,
 }
 
 /* The body of the loop of chunks, whose operands are in[]. */
-static bool fill_chunk(const split *s, const halves *h, tpi_body *o, const tpi_nodes *in)
+static bool fill_chunk(split *s, const halves *h, tpi_body *o, const tpi_nodes *in)
 {
-    tpi_nodes inner = {.ctx = s->ctx};
+    tpi_nodes inner = {.ctx = s->ctx, .room = &s->memory};
     tp_tensor *turn = tpi_body_param(o, s->at, TP_I64, 0, NULL, NULL);
     bool ok = turn->status == TP_OK;
     for (int i = 0; i < in->n && ok; i++) {
@@ -220,7 +217,6 @@ static bool fill_chunk(const split *s, const halves *h, tpi_body *o, const tpi_n
     for (int64_t i = 0; i < h->a.n_carried + h->a.n_stacked && ok; i++)
         ok = tpi_body_output(o, tpi_output_node(o->graph, s->at, t, i));
     o->closed = true;
-    tpi_nodes_free(&inner);
     return ok;
 }
 
@@ -251,7 +247,7 @@ static tp_tensor *chunks_of_turns(split *s, const halves *h, const tpi_nodes *in
 /* One part of a loop, which begins with carried[]. */
 static bool part_of_turns(split *s, halves *h, int part, tp_tensor *const *carried)
 {
-    tpi_nodes in = {.ctx = s->ctx};
+    tpi_nodes in = {.ctx = s->ctx, .room = &s->memory};
     bool ok = true;
     for (int i = 0; i < h->loop->n_in && ok; i++)
         ok = push_good(&in, operand(s, h, part, i, carried));
@@ -263,7 +259,6 @@ static bool part_of_turns(split *s, halves *h, int part, tp_tensor *const *carri
     ok = t;
     for (int64_t i = 0; i < h->a.n_carried + h->a.n_stacked && ok; i++)
         ok = push_good(&h->of[part], tpi_output_node(s->g, s->at, t, i));
-    tpi_nodes_free(&in);
     return ok;
 }
 
@@ -314,17 +309,11 @@ static bool split_turns(split *s)
     return ok;
 }
 
-static void begin(const split *s, halves *h, tp_tensor *loop)
+static void begin(split *s, halves *h, tp_tensor *loop)
 {
     *h = (halves){.loop = loop, .a = *tpi_loop_of(loop)};
     for (int part = 0; part < N_PARTS; part++)
-        h->of[part].ctx = s->ctx;
-}
-
-static void end(halves *h)
-{
-    for (int part = 0; part < N_PARTS; part++)
-        tpi_nodes_free(&h->of[part]);
+        h->of[part] = (tpi_nodes){.ctx = s->ctx, .room = &s->memory};
 }
 
 /* One loop at a time: the next round finds the next. */
@@ -336,7 +325,10 @@ static bool split_graph(tp_graph *g, int *n_changes)
         tp_tensor *t = g->nodes[i], *reader;
         if (!tpi_loop_of(t))
             continue;
-        split s = {.ctx = g->ctx, .g = g, .at = TPI_AT(t->file, t->line)};
+        split s = {.memory = TPI_BUMP(&g->ctx->mem),
+                   .ctx = g->ctx,
+                   .g = g,
+                   .at = TPI_AT(t->file, t->line)};
         begin(&s, &s.forward, t);
         const tpi_loop_attrs *a = &s.forward.a;
         if (!a->checkpoint || a->has_pred || tpi_graph_draws(a->body->graph) ||
@@ -344,8 +336,7 @@ static bool split_graph(tp_graph *g, int *n_changes)
             continue;
         begin(&s, &s.reader, reader);
         ok = split_turns(&s);
-        end(&s.forward);
-        end(&s.reader);
+        tpi_bump_free(&s.memory);
         done = true;
         ++*n_changes;
     }
@@ -355,5 +346,4 @@ static bool split_graph(tp_graph *g, int *n_changes)
 const tpi_pass tpi_pass_checkpoint = {.name = "checkpoint",
                                       .about = "loops that ask for it keep some turns only",
                                       .prepare = split_graph,
-                                      .visit = tpi_keep_node,
-                                      .state_size = 1};
+                                      .visit = tpi_keep_node};

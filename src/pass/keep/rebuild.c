@@ -8,8 +8,6 @@
 #include "op/turn_values.h"
 #include "pass/bodies.h"
 
-#include <string.h>
-
 enum { CARRIED, SLICES, CAPTURES, N_GROUPS, DEEPEST = 200 };
 
 /* An operand of the new reader, which is no condition, and by side the param for it. */
@@ -35,6 +33,7 @@ typedef struct side {
 } side;
 
 typedef struct building {
+    tpi_bump memory;
     const tpi_keeping *k;
     tp_ctx *ctx;
     tp_graph *g;
@@ -130,7 +129,7 @@ static bool add_operand(building *b, int group, tp_tensor *outer)
 {
     const int lead = group == SLICES;
     operand *o =
-        tpi_grow(&b->ctx->mem, b->operands, b->n_operands, &b->operands_size, sizeof *o);
+        tpi_bump_grow(&b->memory, b->operands, b->n_operands, &b->operands_size, sizeof *o);
     if (!o)
         return no_memory(b);
     b->operands = o;
@@ -243,7 +242,7 @@ static tp_tensor *make(building *b, source *s, tp_tensor *t)
 /* Node t of the source's body, in the reader, and all that is asked for of it. */
 static tp_tensor *again(building *b, source *s, tp_tensor *t)
 {
-    tpi_nodes nodes = {.ctx = b->ctx};
+    tpi_nodes nodes = {.ctx = b->ctx, .room = &b->memory};
     if (t->index >= s->n)
         return refuse(b, t);
     if (s->made[t->index])
@@ -256,13 +255,7 @@ static tp_tensor *again(building *b, source *s, tp_tensor *t)
         *made = *made ? *made : make(b, s, nodes.v[i]);
         ok = *made;
     }
-    tpi_nodes_free(&nodes);
     return ok ? s->made[t->index] : NULL;
-}
-
-static size_t made_bytes(const source *s)
-{
-    return (size_t)s->n * sizeof *s->made;
 }
 
 /* Side j of the block that output x is of; NULL: no memory. */
@@ -274,25 +267,24 @@ static source *source_of(building *b, int j, const tp_tensor *x)
         s = s->next;
     if (s)
         return s;
-    s = tpi_take(&b->ctx->mem, sizeof *s);
-    if (!s) {
-        no_memory(b);
-        return NULL;
-    }
     tpi_bodies_of(x->in[0], bodies);
-    *s = (source){.block = x->in[0],
-                  .side = j,
-                  .n = bodies[j]->graph->n_nodes,
-                  .seq = x->seq,
-                  .asked = {.ctx = b->ctx},
-                  .next = b->sources};
-    b->sources = s;
-    s->made = tpi_take(&b->ctx->mem, made_bytes(s));
-    if (!s->made) {
+    const int n = bodies[j]->graph->n_nodes;
+    s = tpi_bump_take(&b->memory, 1, sizeof *s);
+    tp_tensor **made = tpi_bump_take(&b->memory, (size_t)n, sizeof *made);
+    if (!made) {
         no_memory(b);
         return NULL;
     }
-    memset(s->made, 0, made_bytes(s));
+    *s = (source){
+        .block = x->in[0],
+        .side = j,
+        .n = n,
+        .seq = x->seq,
+        .asked = {.ctx = b->ctx, .room = &b->memory},
+        .made = made,
+        .next = b->sources
+    };
+    b->sources = s;
     return s;
 }
 
@@ -431,20 +423,19 @@ static void push_all(const building *b, const side *s, tpi_nodes *l)
 
 static bool order_params(building *b, side *s)
 {
-    tpi_nodes all = {.ctx = b->ctx};
+    tpi_nodes all = {.ctx = b->ctx, .room = &b->memory};
     if (b->loop)
         tpi_nodes_push(&all, s->to->params[0]);
     push_all(b, s, &all);
     const bool ok = !all.failed || no_memory(b);
     if (ok)
         tpi_body_order(s->to, all.v);
-    tpi_nodes_free(&all);
     return ok;
 }
 
 static tp_tensor *make_node(building *b)
 {
-    tpi_nodes in = {.ctx = b->ctx};
+    tpi_nodes in = {.ctx = b->ctx, .room = &b->memory};
     tp_tensor *made = &b->ctx->nil;
     if (!b->loop || b->loop->has_pred)
         tpi_nodes_push(&in, b->reader->in[0]);
@@ -462,13 +453,7 @@ static tp_tensor *make_node(building *b)
         const tpi_cond_attrs a = {.then = b->side[0].to, .other = b->side[1].to};
         made = tpi_cond_node(b->g, b->at, &a, in.n, in.v);
     }
-    tpi_nodes_free(&in);
     return made;
-}
-
-static size_t map_bytes(const side *s)
-{
-    return (size_t)s->old->graph->n_nodes * sizeof *s->map;
 }
 
 static bool open_sides(building *b)
@@ -478,11 +463,9 @@ static bool open_sides(building *b)
     for (int j = 0; j < n; j++) {
         side *s = &b->side[b->n_sides++];
         s->old = old[j];
-        s->map = tpi_take(&b->ctx->mem, map_bytes(s));
+        s->map = tpi_bump_take(&b->memory, (size_t)old[j]->graph->n_nodes, sizeof *s->map);
         if (!s->map)
             return no_memory(b);
-        if (map_bytes(s))
-            memset(s->map, 0, map_bytes(s));
         s->to = tpi_body_new(b->g, b->at);
         if (!s->to)
             return false;
@@ -490,23 +473,10 @@ static bool open_sides(building *b)
     return true;
 }
 
-static void done(building *b)
-{
-    tpi_mem *m = &b->ctx->mem;
-    for (int j = 0; j < b->n_sides; j++)
-        tpi_give_back(m, b->side[j].map, map_bytes(&b->side[j]));
-    tpi_give_back(m, b->operands, (size_t)b->operands_size * sizeof *b->operands);
-    for (source *s = b->sources, *next; s; s = next) {
-        next = s->next;
-        tpi_nodes_free(&s->asked);
-        tpi_give_back(m, s->made, made_bytes(s));
-        tpi_give_back(m, s, sizeof *s);
-    }
-}
-
 bool tpi_rebuild_reader(const tpi_keeping *keeping, tp_graph *g, tp_tensor *reader)
 {
-    building b = {.k = keeping,
+    building b = {.memory = TPI_BUMP(&g->ctx->mem),
+                  .k = keeping,
                   .ctx = g->ctx,
                   .g = g,
                   .reader = reader,
@@ -525,6 +495,6 @@ bool tpi_rebuild_reader(const tpi_keeping *keeping, tp_graph *g, tp_tensor *read
         if (ok)
             tpi_replace_block(reader, made);
     }
-    done(&b);
+    tpi_bump_free(&b.memory);
     return ok;
 }

@@ -97,5 +97,4 @@ static bool remake_graph(tp_graph *g, int *n_changes)
 const tpi_pass tpi_pass_remake = {.name = "remake",
                                   .about = "cheap values are computed where they are read",
                                   .prepare = remake_graph,
-                                  .visit = tpi_keep_node,
-                                  .state_size = 1};
+                                  .visit = tpi_keep_node};

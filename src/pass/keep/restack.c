@@ -18,8 +18,6 @@
 #include "pass/keep/rebuild.h"
 #include "pass/pass.h"
 
-#include <string.h>
-
 typedef struct restack {
     tp_tensor *reader, *source; /* the loops: source gives stacks to reader */
     const tp_graph *from;       /* the body of source */
@@ -129,10 +127,10 @@ static bool restack_one(tp_graph *g, tp_tensor *reader, tp_tensor *source, bool 
 {
     restack r = {.reader = reader, .source = source, .from = tpi_loop_of(source)->body->graph};
     const size_t n = (size_t)r.from->n_nodes;
-    r.kept = tpi_take(&g->ctx->mem, 3 * n);
+    tpi_bump memory = TPI_BUMP(&g->ctx->mem);
+    r.kept = tpi_bump_take(&memory, 3 * n, sizeof *r.kept);
     if (!r.kept)
         return false;
-    memset(r.kept, 0, 3 * n);
     r.asked = r.kept + n;
     r.can = r.asked + n;
     bool worth = mark_asked(&r), some = !tpi_loop_of(source)->has_pred;
@@ -145,7 +143,7 @@ static bool restack_one(tp_graph *g, tp_tensor *reader, tp_tensor *source, bool 
     const bool ok =
         !*done ||
         tpi_rebuild_reader(&(tpi_keeping){&r, is_stack, is_kept, .must = false}, g, reader);
-    tpi_give_back(&g->ctx->mem, r.kept, 3 * n);
+    tpi_bump_free(&memory);
     return ok;
 }
 
@@ -185,5 +183,4 @@ static bool restack_graph(tp_graph *g, int *n_changes)
 const tpi_pass tpi_pass_restack = {.name = "restack",
                                    .about = "loops keep of their turns what is dear",
                                    .prepare = restack_graph,
-                                   .visit = tpi_keep_node,
-                                   .state_size = 1};
+                                   .visit = tpi_keep_node};

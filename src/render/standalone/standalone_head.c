@@ -2,8 +2,6 @@
 #include "render/render.h"
 #include "render/standalone/standalone_def.h"
 
-#include <string.h>
-
 static const char *c_type(const tp_tensor *t)
 {
     static const char *const names[TP_N_DTYPES] = {

@@ -4,8 +4,6 @@
 #include "render/render.h"
 #include "render/standalone/standalone_def.h"
 
-#include <string.h>
-
 enum { MOST_PARTS = 256 };
 
 /* A part of an expression, and a bound of all sums in it as a double: what is subtracted counts for
