@@ -18,10 +18,12 @@ typedef struct validation {
     const tpi_optimizing *how;
     tpi_trial_run run;
     int n_feeds, n_roots;
+    tpi_bump memory;            /* of the lists below */
     tp_graph *first;            /* a copy of what the passes begin with */
     tp_tensor **feeds, **roots; /* its; then room for others */
     tpi_sample samples[N_SAMPLES];
     tp_tensor **values[N_SAMPLES]; /* of the roots; NULL: it cannot be run on this sample */
+    tp_tensor **got;               /* room for values after a pass */
 } validation;
 
 /* ---- runs ------------------------------------------------------------------------------------- */
@@ -193,45 +195,35 @@ static bool copy_graph(validation *v, tp_graph *g, tp_tensor *const *feeds,
 static void begin(tpi_witness *w, tp_graph *g, tp_tensor *const *feeds, tp_tensor *const *roots)
 {
     validation *v = (validation *)w;
-    tpi_mem *m = &v->ctx->mem;
+    tpi_bump *m = &v->memory;
     const size_t n_feeds = (size_t)v->n_feeds, n_roots = (size_t)v->n_roots;
-    v->feeds = tpi_take(m, n_feeds * sizeof *v->feeds);
-    v->roots = tpi_take(m, n_roots * sizeof *v->roots);
-    bool ok = v->feeds && v->roots && copy_graph(v, g, feeds, roots);
+    v->feeds = tpi_bump_take(m, n_feeds, sizeof *v->feeds);
+    v->roots = tpi_bump_take(m, n_roots, sizeof *v->roots);
+    v->got = tpi_bump_take(m, n_roots, sizeof *v->got);
+    bool ok = v->got && copy_graph(v, g, feeds, roots);
     for (int i = 0; i < N_SAMPLES && ok; i++) {
         tpi_sample *s = &v->samples[i];
         *s = (tpi_sample){.n_symbols = tpi_dim_n_symbols(g->dims), .n_feeds = v->n_feeds};
-        s->symbols = tpi_take(m, (size_t)s->n_symbols * sizeof *s->symbols);
-        s->feeds = tpi_take(m, n_feeds * sizeof *s->feeds);
-        v->values[i] = tpi_take(m, n_roots * sizeof *v->values[i]);
-        if (s->feeds)
-            memset(s->feeds, 0, n_feeds * sizeof *s->feeds);
-        if (v->values[i])
-            memset(v->values[i], 0, n_roots * sizeof *v->values[i]);
-        ok = s->symbols && s->feeds && v->values[i];
-        if (ok && !find_sample(v, i, g, feeds, roots)) {
-            tpi_give_back(m, v->values[i], n_roots * sizeof *v->values[i]);
+        s->symbols = tpi_bump_take(m, (size_t)s->n_symbols, sizeof *s->symbols);
+        s->feeds = tpi_bump_take(m, n_feeds, sizeof *s->feeds);
+        v->values[i] = tpi_bump_take(m, n_roots, sizeof *v->values[i]);
+        ok = v->values[i];
+        if (ok && !find_sample(v, i, g, feeds, roots))
             v->values[i] = NULL;
-        }
     }
 }
 
 static void end(validation *v)
 {
-    tpi_mem *m = &v->ctx->mem;
     for (int i = 0; i < N_SAMPLES; i++) {
         tpi_sample *s = &v->samples[i];
         if (s->feeds)
             drop(s->feeds, s->n_feeds);
         if (v->values[i])
             drop(v->values[i], v->n_roots);
-        tpi_give_back(m, s->symbols, (size_t)s->n_symbols * sizeof *s->symbols);
-        tpi_give_back(m, s->feeds, (size_t)s->n_feeds * sizeof *s->feeds);
-        tpi_give_back(m, v->values[i], (size_t)v->n_roots * sizeof *v->values[i]);
     }
     tp_graph_free(v->first);
-    tpi_give_back(m, v->feeds, (size_t)v->n_feeds * sizeof *v->feeds);
-    tpi_give_back(m, v->roots, (size_t)v->n_roots * sizeof *v->roots);
+    tpi_bump_free(&v->memory);
 }
 
 /* The graph that the pass found: what was done before is done again. */
@@ -269,13 +261,10 @@ static bool after(tpi_witness *w, const tpi_pass *pass, int run, tp_graph *g,
 {
     validation *v = (validation *)w;
     const tpi_trial t = {v->run, g, v->n_feeds, v->n_roots, feeds, roots};
-    const size_t bytes = (size_t)v->n_roots * sizeof(tp_tensor *);
-    tp_tensor **got = tpi_take(&v->ctx->mem, bytes);
     int bad = -1;
-    for (int i = 0; i < N_SAMPLES && bad < 0 && got && v->first; i++)
-        if (v->values[i] && is_other(&t, &v->samples[i], v->values[i], got))
+    for (int i = 0; i < N_SAMPLES && bad < 0 && v->first; i++)
+        if (v->values[i] && is_other(&t, &v->samples[i], v->values[i], v->got))
             bad = i;
-    tpi_give_back(&v->ctx->mem, got, bytes);
     if (bad < 0)
         return true;
     report(v, pass, run, &v->samples[bad]);
@@ -290,6 +279,7 @@ tp_graph *tpi_optimize_validated(tp_graph *g, const tpi_optimizing *how, tpi_tri
 {
     validation v = {
         .witness = {begin, after},
+        .memory = TPI_BUMP(&g->ctx->mem),
         .ctx = g->ctx,
         .how = how,
         .run = run,

@@ -19,6 +19,7 @@ typedef struct least {
     const tpi_trial *t; /* the whole */
     const tpi_sample *s;
     const tpi_pass *pass;
+    tpi_bump memory;   /* of what is below; a part has its own */
     tpi_nodes all;     /* nodes of the whole that have values, in program order */
     tp_tensor **value; /* of these */
     bool *cut;         /* by index in the graph */
@@ -29,6 +30,7 @@ typedef struct least {
 
 /* A small graph: before the pass and after it, each with feeds and root of its own. */
 typedef struct part {
+    tpi_bump memory;
     tp_graph *before, *after;
     int n_feeds;
     tp_tensor **of; /* the nodes that are fed, of the whole */
@@ -44,32 +46,27 @@ static bool is_cut(void *user, const tp_tensor *t)
     return l->cut[t->index];
 }
 
-static void part_free(least *l, part *p)
+static void part_free(part *p)
 {
-    tpi_mem *m = &l->ctx->mem;
-    const size_t bytes = (size_t)p->n_feeds * sizeof(tp_tensor *);
     tp_graph_free(p->before);
     tp_graph_free(p->after);
-    tpi_give_back(m, p->of, bytes);
-    tpi_give_back(m, p->feeds, bytes);
-    tpi_give_back(m, p->after_feeds, bytes);
-    tpi_give_back(m, p->sample.feeds, bytes);
+    tpi_bump_free(&p->memory);
 }
 
 static bool part_lists(least *l, part *p, const tpi_nodes *needed)
 {
-    tpi_mem *m = &l->ctx->mem;
+    tpi_bump *m = &p->memory;
     for (int i = 0; i < needed->n; i++)
         p->n_feeds += l->cut[needed->v[i]->index];
-    const size_t bytes = (size_t)p->n_feeds * sizeof(tp_tensor *);
-    p->of = tpi_take(m, bytes);
-    p->feeds = tpi_take(m, bytes);
-    p->after_feeds = tpi_take(m, bytes);
+    const size_t n_feeds = (size_t)p->n_feeds;
+    p->of = tpi_bump_take(m, n_feeds, sizeof *p->of);
+    p->feeds = tpi_bump_take(m, n_feeds, sizeof *p->feeds);
+    p->after_feeds = tpi_bump_take(m, n_feeds, sizeof *p->after_feeds);
     p->sample = (tpi_sample){.n_symbols = l->s->n_symbols,
                              .symbols = l->s->symbols,
                              .n_feeds = p->n_feeds,
-                             .feeds = tpi_take(m, bytes)};
-    if (!p->of || !p->feeds || !p->after_feeds || !p->sample.feeds)
+                             .feeds = tpi_bump_take(m, n_feeds, sizeof *p->sample.feeds)};
+    if (m->failed)
         return false;
     for (int i = 0, n = 0; i < needed->n; i++) {
         tp_tensor *t = needed->v[i];
@@ -85,11 +82,12 @@ static bool part_lists(least *l, part *p, const tpi_nodes *needed)
 static bool part_make(least *l, part *p, int most)
 {
     int n_changes = 0;
-    tpi_nodes needed = {.ctx = l->ctx};
-    *p = (part){.root = l->root, .after_root = l->root, .rewrites = {.most = most}};
-    bool ok = tpi_collect(&needed, 1, &l->root, is_cut, l) && part_lists(l, p, &needed);
-    tpi_nodes_free(&needed);
-    if (ok)
+    tpi_nodes needed = {.ctx = l->ctx, .room = &p->memory};
+    *p = (part){.memory = TPI_BUMP(&l->ctx->mem),
+                .root = l->root,
+                .after_root = l->root,
+                .rewrites = {.most = most}};
+    if (tpi_collect(&needed, 1, &l->root, is_cut, l) && part_lists(l, p, &needed))
         p->before = tpi_prune(l->t->g, false, p->n_feeds, p->feeds, 1, &p->root);
     if (p->before)
         p->after = tpi_prune(l->t->g, false, p->n_feeds, p->after_feeds, 1, &p->after_root);
@@ -119,7 +117,7 @@ static bool is_wrong(least *l, int most)
     const bool wrong = part_make(l, &p, most) && part_differs(l, &p, &was, &is) >= 0;
     tpi_unref(was);
     tpi_unref(is);
-    part_free(l, &p);
+    part_free(&p);
     return wrong;
 }
 
@@ -127,19 +125,16 @@ static bool is_wrong(least *l, int most)
 
 static bool begin(least *l)
 {
-    tpi_mem *m = &l->ctx->mem;
     const size_t n = (size_t)l->t->g->n_nodes;
-    l->cut = tpi_take(m, n * sizeof *l->cut);
-    l->place = tpi_take(m, n * sizeof *l->place);
-    if (!l->cut || !l->place || !tpi_collect(&l->all, l->t->n_roots, l->t->roots, NULL, NULL))
+    l->cut = tpi_bump_take(&l->memory, n, sizeof *l->cut);
+    l->place = tpi_bump_take(&l->memory, n, sizeof *l->place);
+    if (!l->place || !tpi_collect(&l->all, l->t->n_roots, l->t->roots, NULL, NULL))
         return false;
-    memset(l->cut, 0, n * sizeof *l->cut);
     for (int i = 0; i < l->t->n_feeds; i++)
         l->cut[l->t->feeds[i]->index] = true;
-    l->value = tpi_take(m, (size_t)l->all.n * sizeof *l->value);
+    l->value = tpi_bump_take(&l->memory, (size_t)l->all.n, sizeof *l->value);
     if (!l->value)
         return false;
-    memset(l->value, 0, (size_t)l->all.n * sizeof *l->value);
     for (int i = 0; i < l->all.n; i++)
         l->place[l->all.v[i]->index] = i;
     const tpi_trial whole = {l->t->run, l->t->g,     l->t->n_feeds,
@@ -149,14 +144,9 @@ static bool begin(least *l)
 
 static void end(least *l)
 {
-    tpi_mem *m = &l->ctx->mem;
-    const size_t n = (size_t)l->t->g->n_nodes;
     for (int i = 0; i < l->all.n && l->value; i++)
         tpi_unref(l->value[i]);
-    tpi_give_back(m, l->value, (size_t)l->all.n * sizeof *l->value);
-    tpi_give_back(m, l->cut, n * sizeof *l->cut);
-    tpi_give_back(m, l->place, n * sizeof *l->place);
-    tpi_nodes_free(&l->all);
+    tpi_bump_free(&l->memory);
 }
 
 /* Constants say what a rewrite may do, and a block's token is no value. */
@@ -199,19 +189,14 @@ static void cut_ring(const least *l, int distance, int *steps)
 static void cut_around(least *l)
 {
     const size_t n = (size_t)l->t->g->n_nodes;
-    bool *kept = tpi_take(&l->ctx->mem, n * sizeof *kept);
-    int *steps = tpi_take(&l->ctx->mem, n * sizeof *steps);
-    if (kept && steps) {
-        memcpy(kept, l->cut, n * sizeof *kept);
-        for (int distance = 1; distance <= 64; distance *= 2) {
-            cut_ring(l, distance, steps);
-            if (is_wrong(l, INT32_MAX))
-                break;
-            memcpy(l->cut, kept, n * sizeof *kept);
-        }
+    const bool *kept = tpi_bump_copy(&l->memory, l->cut, n, sizeof *kept);
+    int *steps = tpi_bump_take(&l->memory, n, sizeof *steps);
+    for (int distance = 1; distance <= 64 && steps; distance *= 2) {
+        cut_ring(l, distance, steps);
+        if (is_wrong(l, INT32_MAX))
+            break;
+        memcpy(l->cut, kept, n * sizeof *kept);
     }
-    tpi_give_back(&l->ctx->mem, kept, n * sizeof *kept);
-    tpi_give_back(&l->ctx->mem, steps, n * sizeof *steps);
 }
 
 static void cut_each(least *l)
@@ -289,13 +274,20 @@ static void report(least *l, int most)
     }
     tpi_unref(was);
     tpi_unref(is);
-    part_free(l, &p);
+    part_free(&p);
     tpi_str_free(&s);
 }
 
 void tpi_report_wrong(const tpi_trial *t, const tpi_sample *s, const tpi_pass *pass)
 {
-    least l = {.ctx = t->g->ctx, .t = t, .s = s, .pass = pass, .all = {.ctx = t->g->ctx}};
+    least l = {
+        .ctx = t->g->ctx,
+        .t = t,
+        .s = s,
+        .pass = pass,
+        .memory = TPI_BUMP(&t->g->ctx->mem),
+        .all = {.ctx = t->g->ctx, .room = &l.memory}
+    };
     if (begin(&l) && find_root(&l)) {
         int most = 0;
         cut_around(&l);

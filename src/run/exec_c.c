@@ -23,22 +23,20 @@ static void find_calls(tp_program *p, const tpi_plan *plan)
 
 bool tpi_program_start_c(tp_program *p)
 {
-    tpi_mem *m = &p->ctx->mem;
     if (tpi_late_refuser(p))
         return true;
     for (int i = 0; i < p->plan->n_kernels; i++)
         p->n_random += p->graph->nodes[p->plan->kernels[i].root]->op->draws;
     if (p->plan->draws)
         p->n_random = 1;
-    p->random = tpi_take(m, (size_t)p->n_random * 2 * sizeof *p->random);
-    p->c.calls = tpi_take(m, (size_t)p->plan->all_kernels * sizeof *p->c.calls);
-    if (!p->random || !p->c.calls) {
-        p->n_random = p->random ? p->n_random : 0;
+    p->random = tpi_bump_take(&p->lists, 2 * (size_t)p->n_random, sizeof *p->random);
+    p->c.calls = tpi_bump_take(&p->lists, (size_t)p->plan->all_kernels, sizeof *p->c.calls);
+    if (!p->c.calls) {
         tpi_no_memory(p->ctx, TPI_AT(NULL, 0), "compile");
         return false;
     }
     find_calls(p, p->plan);
-    p->c.source = TPI_STR(m);
+    p->c.source = TPI_STR(&p->ctx->mem);
     const int n = tpi_render_program(p->plan, false, tpi_build_cpus(), &p->c.source);
     if (!n)
         return false;

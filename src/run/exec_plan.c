@@ -21,7 +21,6 @@ tpi_fusing tpi_program_fusing(const tp_program *p, const char *skip)
 
 bool tpi_program_plan(tp_program *p, const char *skip)
 {
-    tpi_mem *m = &p->ctx->mem;
     const tpi_roots roots = {.n = p->n_roots, .v = p->roots};
     p->plan = tpi_plan_new(p->graph, &roots, tpi_program_fusing(p, skip));
     if (!p->plan || !tpi_plan_arena(p->plan) ||
@@ -29,14 +28,9 @@ bool tpi_program_plan(tp_program *p, const char *skip)
         return false;
     const size_t n = (size_t)p->plan->all_buffers;
     p->stats.kernels = p->plan->all_kernels;
-    p->memory.offsets = tpi_take(m, n * sizeof *p->memory.offsets);
-    p->pointers = tpi_take(m, n * sizeof *p->pointers);
-    bool ok = p->memory.offsets && p->pointers;
-    if (ok && p->engine != TP_ENGINE_C && !tpi_late_refuser(p))
-        ok = tpi_tiles_new(p);
-    if (!ok)
-        tpi_no_memory(p->ctx, TPI_AT(NULL, 0), "compile");
-    return ok;
+    p->memory.offsets = tpi_bump_take(&p->lists, n, sizeof *p->memory.offsets);
+    p->pointers = tpi_bump_take(&p->lists, n, sizeof *p->pointers);
+    return p->pointers && (p->engine == TP_ENGINE_C || tpi_late_refuser(p) || tpi_tiles_new(p));
 }
 
 /* ---- memory -------------------------------------------------------------------------------------- */

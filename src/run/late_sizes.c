@@ -37,10 +37,9 @@ static void find_in(tp_program *p, const tp_graph *g)
 bool tpi_find_late(tp_program *p)
 {
     const size_t n = (size_t)p->n_symbols;
-    p->late = tpi_take(&p->ctx->mem, n * sizeof *p->late);
+    p->late = tpi_bump_take(&p->lists, n, sizeof *p->late);
     if (!p->late)
         return false;
-    memset(p->late, 0, n * sizeof *p->late);
     memset(p->capacity, 0, n * sizeof *p->capacity);
     find_in(p, p->graph);
     return true;

@@ -101,11 +101,12 @@ static void leave_groups(const tpi_nodes *live, const patch *x)
 /* The roots of the patch, behind those that are there. */
 static bool take_roots(tp_program *p, tpi_commit *c, const patch *x)
 {
-    const size_t n = (size_t)p->n_roots, each = sizeof *p->roots;
-    const size_t more = 1 + (x->rest != NULL);
-    tp_tensor **roots = tpi_resize(&p->ctx->mem, p->roots, n * each, (n + more) * each);
+    enum { MORE = 2 };
+    const size_t n = (size_t)p->n_roots;
+    tp_tensor **roots = tpi_bump_take(&p->lists, n + MORE, sizeof *roots);
     if (!roots)
         return false;
+    memcpy(roots, p->roots, n * sizeof *roots);
     p->roots = roots;
     p->roots[c->root] = x->scatter->in[2];
     c->index = p->n_roots++;

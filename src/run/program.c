@@ -21,24 +21,9 @@ static void program_free(tpi_owned *o)
     while (p->runners)
         tp_runner_free(p->runners);
     tpi_build_free(p->c.build);
-    for (int i = 0; p->feed_names && i < p->n_feeds; i++)
-        tpi_strfree(p->ctx, p->feed_names[i]);
     for (int i = 0; i < p->n_commits; i++)
         tpi_unref(p->commits[i].variable);
-    tpi_give_back(m, p->feed_names, (size_t)p->n_feeds * sizeof *p->feed_names);
-    tpi_give_back(m, p->feeds, (size_t)p->n_feeds * sizeof *p->feeds);
-    tpi_give_back(m, p->roots, (size_t)p->n_roots * sizeof *p->roots);
-    tpi_give_back(m, p->commits, (size_t)p->n_commits * sizeof *p->commits);
-    tpi_give_back(m, p->symbols, (size_t)p->n_symbols * 3 * sizeof *p->symbols);
-    tpi_give_back(m, p->late, (size_t)p->n_symbols * sizeof *p->late);
-    if (p->plan) {
-        tpi_cuts_free(p->cuts);
-        tpi_give_back(m, p->memory.offsets,
-                      (size_t)p->plan->all_buffers * sizeof *p->memory.offsets);
-        tpi_give_back(m, p->pointers, (size_t)p->plan->all_buffers * sizeof *p->pointers);
-        tpi_give_back(m, p->random, (size_t)p->n_random * 2 * sizeof *p->random);
-        tpi_give_back(m, p->c.calls, (size_t)p->plan->all_kernels * sizeof *p->c.calls);
-    }
+    tpi_cuts_free(p->cuts);
     tpi_tiles_free(p->tiles);
     tpi_plan_free(p->plan);
     if (p->watch)
@@ -48,7 +33,8 @@ static void program_free(tpi_owned *o)
     tpi_give_back(m, p->memory.arena, p->memory.arena_size);
     tpi_buf_unref(p->ctx, p->constants.packed);
     tp_graph_free(p->graph);
-    tpi_give_back(m, p, sizeof *p);
+    tpi_bump lists = p->lists; /* p is in it */
+    tpi_bump_free(&lists);
 }
 
 void tp_program_free(tp_program *p)
@@ -162,34 +148,26 @@ static bool find_roots(tp_program *p, tp_graph *g, tpi_at at, tpi_nodes *roots, 
 /* The variable each assign root writes. */
 static bool find_commits(tp_program *p, const tpi_nodes *roots)
 {
-    p->n_commits = roots->n - p->n_fetches;
-    p->commits = tpi_take(&p->ctx->mem, (size_t)p->n_commits * sizeof *p->commits);
-    if (!p->commits) {
-        p->n_commits = 0;
-        return false;
-    }
-    for (int i = 0; i < p->n_commits; i++) {
+    const int n = roots->n - p->n_fetches;
+    p->commits = tpi_bump_take(&p->lists, (size_t)n, sizeof *p->commits);
+    for (int i = 0; i < n && p->commits; i++) {
         const tp_tensor *v = roots->v[p->n_fetches + i];
         while (tpi_assigned_of(v))
             v = v->in[0];
-        p->commits[i] = (tpi_commit){
+        p->commits[p->n_commits++] = (tpi_commit){
             .variable = v->in[0], .root = p->n_fetches + i, .index = -1, .rest = -1};
         tpi_ref(v->in[0]);
     }
-    return true;
+    return p->commits;
 }
 
 static bool find_feeds(tp_program *p, tp_graph *g, tpi_at at, int n, const char *const *feeds)
 {
     p->n_feeds = n;
-    p->feeds = tpi_take(&p->ctx->mem, (size_t)n * sizeof *p->feeds);
-    p->feed_names = tpi_take(&p->ctx->mem, (size_t)n * sizeof *p->feed_names);
-    if (p->feed_names)
-        memset(p->feed_names, 0, (size_t)n * sizeof *p->feed_names);
-    if (!p->feeds || !p->feed_names) {
-        tpi_no_memory(p->ctx, at, p->what);
+    p->feeds = tpi_bump_take(&p->lists, (size_t)n, sizeof *p->feeds);
+    p->feed_names = tpi_bump_take(&p->lists, (size_t)n, sizeof *p->feed_names);
+    if (!p->feed_names)
         return false;
-    }
     for (int i = 0; i < n; i++) {
         p->feeds[i] = named(g, at, p->what, feeds[i]);
         if (!p->feeds[i])
@@ -200,13 +178,9 @@ static bool find_feeds(tp_program *p, tp_graph *g, tpi_at at, int n, const char 
                                 feeds[i]);
                 return false;
             }
-        p->feed_names[i] = tpi_strdup(p->ctx, feeds[i]);
-        if (!p->feed_names[i]) {
-            tpi_no_memory(p->ctx, at, p->what);
-            return false;
-        }
+        p->feed_names[i] = tpi_bump_copy(&p->lists, feeds[i], strlen(feeds[i]) + 1, 1);
     }
-    return true;
+    return !p->lists.failed;
 }
 
 /* Every placeholder the program still reads has to be fed. */
@@ -214,8 +188,6 @@ static bool all_fed(const tp_program *p, tpi_at at)
 {
     tpi_nodes needed = {.ctx = p->ctx};
     bool ok = tpi_collect_run(&needed, p->graph, p->n_roots, p->roots);
-    if (!ok)
-        tpi_no_memory(p->ctx, at, p->what);
     for (int i = 0; i < needed.n && ok; i++) {
         const tp_tensor *t = needed.v[i];
         bool fed = t->op->kind != TPI_SOURCE || t->n_in;
@@ -276,17 +248,11 @@ static bool make(tp_program *p, tp_graph *g, tpi_at at, int n_feeds, const char 
                         tpi_stop_names);
         return false;
     }
-    tpi_nodes roots = {.ctx = p->ctx};
+    tpi_nodes roots = {.ctx = p->ctx, .room = &p->lists};
     bool ok = find_feeds(p, g, at, n_feeds, feeds) &&
               find_roots(p, g, at, &roots, n, fetches) && find_commits(p, &roots);
     p->n_roots = roots.n;
-    p->roots = tpi_take(&p->ctx->mem, (size_t)roots.n * sizeof *p->roots);
-    if (!p->roots)
-        p->n_roots = 0;
-    else if (roots.n)
-        memcpy(p->roots, roots.v, (size_t)roots.n * sizeof *p->roots);
-    ok = ok && p->roots;
-    tpi_nodes_free(&roots);
+    p->roots = roots.v;
     if (ok)
         p->graph = tpi_prune(g, opt && opt->freeze, p->n_feeds, p->feeds, p->n_roots, p->roots);
     if (ok && opt && opt->freeze && p->n_commits) {
@@ -299,18 +265,14 @@ static bool make(tp_program *p, tp_graph *g, tpi_at at, int n_feeds, const char 
     if (!ok || !p->graph || !all_fed(p, at))
         return false;
     p->n_symbols = tpi_dim_n_symbols(p->graph->dims);
-    p->symbols = tpi_take(&p->ctx->mem, (size_t)p->n_symbols * 3 * sizeof *p->symbols);
-    p->capacity = p->symbols ? p->symbols + p->n_symbols : NULL;
-    p->constants.sizes = p->symbols ? p->capacity + p->n_symbols : NULL;
-    if (!p->symbols || !tpi_find_late(p)) {
-        tpi_no_memory(p->ctx, at, p->what);
-        return false;
-    }
+    const size_t n_symbols = (size_t)p->n_symbols;
+    p->symbols = tpi_bump_take(&p->lists, 3 * n_symbols, sizeof *p->symbols);
+    p->capacity = p->symbols ? p->symbols + n_symbols : NULL;
+    p->constants.sizes = p->symbols ? p->capacity + n_symbols : NULL;
     p->engine = opt ? opt->engine : TP_ENGINE_AUTO;
-    if (p->engine != TP_ENGINE_REFERENCE && !tpi_find_patches(p)) {
-        tpi_no_memory(p->ctx, at, p->what);
+    if (!p->symbols || !tpi_find_late(p) ||
+        (p->engine != TP_ENGINE_REFERENCE && !tpi_find_patches(p)))
         return false;
-    }
     count_nodes(p, p->graph, p->n_roots, p->roots);
     p->memory_limit = opt ? opt->memory_limit : 0;
     if (p->memory_limit && tpi_program_knows_sizes(p)) {
@@ -359,12 +321,13 @@ tp_program *tpi_program_new(tp_graph *g, tpi_at at, const char *what, bool all_w
                         g->ctx->tracing->body->at.line);
         return NULL;
     }
-    tp_program *p = tpi_take(&g->ctx->mem, sizeof *p);
+    tpi_bump lists = TPI_BUMP(&g->ctx->mem);
+    tp_program *p = tpi_bump_take(&lists, 1, sizeof *p);
     if (!p) {
         tpi_no_memory(g->ctx, at, what);
         return NULL;
     }
-    memset(p, 0, sizeof *p);
+    p->lists = lists;
     p->wave_ns = TPI_WAVE_NS;
     p->ctx = g->ctx;
     p->ctx->unlend = unlend;

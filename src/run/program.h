@@ -56,6 +56,7 @@ typedef struct tpi_packed {
 struct tp_program {
     tpi_owned owned;
     tp_ctx *ctx;
+    tpi_bump lists;   /* memory of this, and of those that are as long always */
     const char *what; /* made it, for errors */
     bool all_writes;  /* assignments are done, whether what is fetched needs them or not */
     tp_graph *graph;  /* after passes */
