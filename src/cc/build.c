@@ -1,6 +1,7 @@
 #define _GNU_SOURCE /* sched_getaffinity */
 #include "cc/build.h"
 
+#include "base/bump.h"
 #include "base/clock.h"
 #include "base/float_mode.h"
 #include "base/keep_errno.h"
@@ -30,7 +31,7 @@ static const char object_name[] = "program.so";
 
 struct tpi_build {
     tp_ctx *ctx;
-    tpi_mem *mem; /* its */
+    tpi_bump memory; /* of this, and of its lists */
     tpi_build_spec spec;
     tpi_build_state state;
     bool from_cache, linking;
@@ -84,10 +85,7 @@ static void clean_up(tpi_build *b)
     else
         tpi_scratch_leave(&b->scratch);
     tpi_cache_close(&b->cache);
-    tpi_give_back(b->mem, b->procs, (size_t)b->spec.n_sources * sizeof *b->procs);
-    tpi_give_back(b->mem, b->pieces, (size_t)(b->spec.n_sources + 1) * sizeof *b->pieces);
     b->procs = NULL;
-    b->pieces = NULL;
     tpi_str_free(&b->recipe);
 }
 
@@ -158,11 +156,11 @@ static bool run_compiler(tpi_build *b, tpi_proc *p, int unit)
         room++;
     for (const char *const *f = b->spec.flags; f && *f; f++)
         room++;
-    const size_t args_bytes = room * sizeof(char *), names_bytes = (size_t)n * UNIT_NAME;
-    const char **args = tpi_take(b->mem, args_bytes);
-    char(*names)[UNIT_NAME] = tpi_take(b->mem, names_bytes);
+    const tpi_bump mark = b->memory;
+    const char **args = tpi_bump_take(&b->memory, room, sizeof *args);
+    char(*names)[UNIT_NAME] = tpi_bump_take(&b->memory, (size_t)n, sizeof *names);
     int error = ENOMEM;
-    if (args && names) {
+    if (names) {
         size_t k = 0;
         args[k++] = b->cc.path;
         for (const char *const *f = tpi_cc_flags; *f; f++)
@@ -185,8 +183,7 @@ static bool run_compiler(tpi_build *b, tpi_proc *p, int unit)
         args[k] = NULL;
         error = tpi_proc_start(p, b->ctx, b->scratch.fd, b->scratch.dir, args);
     }
-    tpi_give_back(b->mem, args, args_bytes);
-    tpi_give_back(b->mem, names, names_bytes);
+    tpi_bump_release(&b->memory, &mark);
     if (error)
         fail_errno(b, b->cc.path, error);
     return !error;
@@ -239,7 +236,7 @@ static void keep(tpi_build *b, int fd)
         error = tpi_cache_put(&b->cache, b->scratch.fd, object_name, b->name);
     if (error)
         note_errno(b, error);
-    tpi_cache_trim(&b->cache, b->mem, cache_bytes);
+    tpi_cache_trim(&b->cache, &b->ctx->mem, cache_bytes);
 }
 
 /* Everything was compiled: loads it, and keeps it in the cache, if there is one. */
@@ -395,12 +392,12 @@ tpi_build *tpi_build_start(tp_ctx *ctx, const tpi_build_spec *spec)
 {
     TPI_KEEP_ERRNO;
     const int64_t started = tpi_now_ns();
-    tpi_build *b = tpi_take(&ctx->mem, sizeof *b);
+    tpi_bump memory = TPI_BUMP(&ctx->mem);
+    tpi_build *b = tpi_bump_take(&memory, 1, sizeof *b);
     if (!b)
         return NULL;
-    memset(b, 0, sizeof *b);
     b->ctx = ctx;
-    b->mem = &ctx->mem;
+    b->memory = memory;
     b->spec = *spec;
     b->started = started;
     b->deadline =
@@ -409,23 +406,19 @@ tpi_build *tpi_build_start(tp_ctx *ctx, const tpi_build_spec *spec)
     b->owner = getpid();
     b->cache.fd = -1;
     b->scratch = (tpi_scratch){.parent = -1, .fd = -1};
-    b->recipe = TPI_STR(b->mem);
+    b->recipe = TPI_STR(&ctx->mem);
     b->n_cpus = tpi_build_cpus();
     if (spec->n_sources < 1 || spec->n_sources > N_UNITS) {
         b->spec.n_sources = 0;
         fail_text(b, "compiling", "too many translation units, or none");
         return b;
     }
-    b->procs = tpi_take(b->mem, (size_t)spec->n_sources * sizeof *b->procs);
-    b->pieces = tpi_take(b->mem, (size_t)(spec->n_sources + 1) * sizeof *b->pieces);
-    if (!b->procs || !b->pieces) {
-        tpi_give_back(b->mem, b->procs, (size_t)spec->n_sources * sizeof *b->procs);
-        b->procs = NULL;
+    b->procs = tpi_bump_take(&b->memory, (size_t)spec->n_sources, sizeof *b->procs);
+    b->pieces = tpi_bump_take(&b->memory, (size_t)spec->n_sources + 1, sizeof *b->pieces);
+    if (b->pieces)
+        begin(b, ctx);
+    else
         fail_errno(b, "compiling", ENOMEM);
-        return b;
-    }
-    memset(b->procs, 0, (size_t)spec->n_sources * sizeof *b->procs);
-    begin(b, ctx);
     return b;
 }
 
@@ -564,5 +557,6 @@ void tpi_build_free(tpi_build *b)
         return;
     clean_up(b);
     tpi_object_unload(b->object);
-    tpi_give_back(b->mem, b, sizeof *b);
+    tpi_bump memory = b->memory; /* b is in it */
+    tpi_bump_free(&memory);
 }

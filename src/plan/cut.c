@@ -699,10 +699,11 @@ static bool cut_all(tpi_cuts *c)
 
 tpi_cuts *tpi_cuts_new(const tpi_cuts_for *what)
 {
-    tpi_cuts *c = tpi_take(&what->ctx->mem, sizeof *c);
+    tpi_bump memory = TPI_BUMP(&what->ctx->mem);
+    tpi_cuts *c = tpi_bump_take(&memory, 1, sizeof *c);
     if (!c)
         return NULL;
-    *c = (tpi_cuts){.what = *what, .mem = TPI_BUMP(&what->ctx->mem)};
+    *c = (tpi_cuts){.what = *what, .mem = memory};
     if (cut_all(c))
         return c;
     tpi_cuts_free(c);
@@ -714,6 +715,6 @@ void tpi_cuts_free(tpi_cuts *c)
     if (!c)
         return;
     tpi_cuts_free(c->alone);
-    tpi_bump_free(&c->mem);
-    tpi_give_back(&c->what.ctx->mem, c, sizeof *c);
+    tpi_bump memory = c->mem; /* c is in it */
+    tpi_bump_free(&memory);
 }

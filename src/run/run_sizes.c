@@ -159,11 +159,12 @@ static bool check_rule(const tp_program *p, tpi_at at, const tp_tensor *t, const
     tp_tensor few[16], *fakes = few, *few_in[16], **in = few_in;
     _Alignas(8) char attrs[1024];
     const size_t n = (size_t)t->n_in;
+    tpi_bump memory = TPI_BUMP(&p->ctx->mem);
     if (n > 16) {
-        fakes = tpi_take(&p->ctx->mem, n * sizeof *fakes);
-        in = tpi_take(&p->ctx->mem, n * sizeof *in);
+        fakes = tpi_bump_take(&memory, n, sizeof *fakes);
+        in = tpi_bump_take(&memory, n, sizeof *in);
     }
-    bool ok = fakes && in;
+    bool ok = in;
     if (!ok)
         tpi_no_memory(p->ctx, at, t->op->name);
     for (size_t i = 0; i < n && ok; i++) {
@@ -190,10 +191,7 @@ static bool check_rule(const tp_program *p, tpi_at at, const tp_tensor *t, const
             ok = false;
         }
     }
-    if (n > 16) {
-        tpi_give_back(&p->ctx->mem, fakes, n * sizeof *fakes);
-        tpi_give_back(&p->ctx->mem, in, n * sizeof *in);
-    }
+    tpi_bump_free(&memory);
     return ok;
 }
 

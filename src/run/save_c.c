@@ -14,34 +14,29 @@ enum { SOURCE, HEADER, WEIGHTS, N_FILES };
 
 /* Names of the files: the path with other endings. */
 typedef struct files {
-    tpi_mem *mem;
+    tpi_bump memory; /* of the names */
     char *path[N_FILES];
-    size_t size; /* of each */
     tpi_str text[N_FILES];
 } files;
 
-static bool files_begin(files *f, tpi_mem *m, const char *path)
+static void files_begin(files *f, tpi_mem *m, const char *path)
 {
     static const char *const endings[N_FILES] = {".c", ".h", ".weights"};
-    const size_t stem = strlen(path) - 2;
-    bool ok = true;
-    *f = (files){.mem = m, .size = stem + sizeof ".weights"};
+    const size_t stem = strlen(path) - 2, size = stem + sizeof ".weights";
+    *f = (files){.memory = TPI_BUMP(m)};
     for (int i = 0; i < N_FILES; i++) {
         f->text[i] = TPI_STR(m);
-        f->path[i] = tpi_take(m, f->size);
-        ok &= f->path[i] != NULL;
+        f->path[i] = tpi_bump_take(&f->memory, size, 1);
         if (f->path[i])
-            snprintf(f->path[i], f->size, "%.*s%s", (int)stem, path, endings[i]);
+            snprintf(f->path[i], size, "%.*s%s", (int)stem, path, endings[i]);
     }
-    return ok;
 }
 
 static void files_end(files *f)
 {
-    for (int i = 0; i < N_FILES; i++) {
-        tpi_give_back(f->mem, f->path[i], f->size);
+    for (int i = 0; i < N_FILES; i++)
         tpi_str_free(&f->text[i]);
-    }
+    tpi_bump_free(&f->memory);
 }
 
 /* None of them is new unless all could be written. */
@@ -51,7 +46,7 @@ static tp_status write_files(files *f, const tpi_saving *s)
     const int n = s->options.beside ? N_FILES : WEIGHTS;
     const tpi_file_error *error = NULL;
     for (int i = 0; i < n; i++) {
-        tpi_file_begin(&w[i], f->mem, &s->g->ctx->undone, f->path[i]);
+        tpi_file_begin(&w[i], f->memory.mem, &s->g->ctx->undone, f->path[i]);
         tpi_file_put(&w[i], f->text[i].text ? f->text[i].text : "", f->text[i].len);
         if (!error && w[i].error.status != TP_OK)
             error = &w[i].error;
@@ -119,14 +114,13 @@ static void prefix_of(const tpi_saving *s, tpi_c_name *prefix)
 static tp_status save_program(const tpi_saving *s, tp_program *p)
 {
     tp_ctx *ctx = p->ctx;
-    tpi_mem *m = &ctx->mem;
-    const size_t bytes = (size_t)p->n_commits * sizeof(tp_tensor *);
-    tp_tensor **written = tpi_take(m, bytes);
     files f;
     tpi_c_name prefix;
     tp_status status = TP_E_MEMORY;
     prefix_of(s, &prefix);
-    const bool ok = files_begin(&f, m, s->path) && written;
+    files_begin(&f, &ctx->mem, s->path);
+    tp_tensor **written = tpi_bump_take(&f.memory, (size_t)p->n_commits, sizeof *written);
+    const bool ok = written;
     for (int i = 0; i < p->n_commits && ok; i++)
         written[i] = p->commits[i].variable;
     const tpi_standalone q = {.ctx = ctx,
@@ -154,7 +148,6 @@ static tp_status save_program(const tpi_saving *s, tp_program *p)
     else if (ctx->status != TP_OK)
         status = ctx->status;
     files_end(&f);
-    tpi_give_back(m, written, bytes);
     return status;
 }
 
