@@ -10,6 +10,7 @@
 
 /* One graph, or one body, being walked. */
 typedef struct walk {
+    tpi_bump memory; /* of its lists */
     tpi_session *s;
     const tp_graph *g;
     tp_tensor *const *params; /* of a body: what it is given */
@@ -205,18 +206,12 @@ static void release_operands(walk *w, const tp_tensor *t)
 
 static bool walk_begin(walk *w, tpi_session *s, const tp_graph *g)
 {
-    tpi_mem *m = &s->p->ctx->mem;
     const size_t n = (size_t)g->n_nodes;
-    *w = (walk){.s = s,
-                .g = g,
-                .value = tpi_take(m, n * sizeof *w->value),
-                .outputs = tpi_take(m, n * sizeof *w->outputs),
-                .uses = tpi_take(m, n * sizeof *w->uses)};
-    if (w->value)
-        memset(w->value, 0, n * sizeof *w->value);
-    if (w->outputs)
-        memset(w->outputs, 0, n * sizeof *w->outputs);
-    if (w->value && w->outputs && w->uses)
+    *w = (walk){.memory = TPI_BUMP(&s->p->ctx->mem), .s = s, .g = g};
+    w->value = tpi_bump_take(&w->memory, n, sizeof *w->value);
+    w->outputs = tpi_bump_take(&w->memory, n, sizeof *w->outputs);
+    w->uses = tpi_bump_take(&w->memory, n, sizeof *w->uses);
+    if (w->uses)
         return true;
     tpi_no_memory(s->p->ctx, s->at, "tp_program_run");
     return false;
@@ -224,11 +219,7 @@ static bool walk_begin(walk *w, tpi_session *s, const tp_graph *g)
 
 static void walk_end(walk *w)
 {
-    tpi_mem *m = &w->s->p->ctx->mem;
-    const size_t n = (size_t)w->g->n_nodes;
-    tpi_give_back(m, w->value, n * sizeof *w->value);
-    tpi_give_back(m, w->outputs, n * sizeof *w->outputs);
-    tpi_give_back(m, w->uses, n * sizeof *w->uses);
+    tpi_bump_free(&w->memory);
 }
 
 /* The values of the roots, one reference each; false: none. */

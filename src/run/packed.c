@@ -66,14 +66,11 @@ static void let_go(tp_program *p, int i)
 /* Those that go one by one; what they leave room for serves the next. False: no memory for lists. */
 static bool pack_and_let_go(tp_program *p, char *scratch)
 {
-    tpi_mem *m = &p->ctx->mem;
-    const size_t all = (size_t)p->plan->all_buffers, n = (size_t)p->plan->n_buffers;
-    void **of = tpi_take(m, all * sizeof *of);
-    bool *read = tpi_take(m, n);
-    const bool ok = of && read;
+    tpi_bump memory = TPI_BUMP(&p->ctx->mem);
+    void **of = tpi_bump_take(&memory, (size_t)p->plan->all_buffers, sizeof *of);
+    bool *read = tpi_bump_take(&memory, (size_t)p->plan->n_buffers, sizeof *read);
+    const bool ok = read;
     if (ok) {
-        memset(of, 0, all * sizeof *of);
-        memset(read, 0, n);
         note_reads(p, read);
         int64_t numbers = UINT32_MAX - 1; /* that number_elements has */
         for (int i = 0; i < p->plan->n_buffers; i++) {
@@ -86,8 +83,7 @@ static bool pack_and_let_go(tp_program *p, char *scratch)
             let_go(p, i);
         }
     }
-    tpi_give_back(m, of, all * sizeof *of);
-    tpi_give_back(m, read, n);
+    tpi_bump_free(&memory);
     return ok;
 }
 

@@ -15,6 +15,7 @@ typedef struct result {
 } result;
 
 struct tp_runner {
+    tpi_bump memory; /* of this, and of its lists */
     tp_runner *next; /* of the program */
     tp_program *p;
     tpi_entry entry;
@@ -44,16 +45,12 @@ static void drop(tp_runner *r)
     for (size_t i = 0; i < n && r->held; i++)
         if (r->held[i])
             tpi_unref(r->held[i]);
-    tpi_give_back(m, r->feed, (size_t)r->n_feeds * sizeof *r->feed);
-    tpi_give_back(m, r->results, (size_t)r->n_results * sizeof *r->results);
-    tpi_give_back(m, r->held, n * sizeof *r->held);
-    tpi_give_back(m, r->pointers, n * sizeof *r->pointers);
-    tpi_give_back(m, r->symbols, (size_t)r->p->n_symbols * 2 * sizeof *r->symbols);
     tpi_give_back(m, r->arena, r->arena_size);
     tpi_cuts_free(r->cuts);
     tpi_buf_unref(r->p->ctx, r->packed);
     tpi_give_back(m, r->outputs, r->outputs_size);
-    tpi_give_back(m, r, sizeof *r);
+    tpi_bump memory = r->memory; /* r is in it */
+    tpi_bump_free(&memory);
 }
 
 void tp_runner_free(tp_runner *r)
@@ -164,11 +161,15 @@ static void find_results(tp_runner *r)
 static tp_runner *make(tp_program *p)
 {
     tpi_mem *m = &p->ctx->mem;
-    tp_runner *r = tpi_take(m, sizeof *r);
+    tpi_bump memory = TPI_BUMP(m);
+    tp_runner *r = tpi_bump_take(&memory, 1, sizeof *r);
     if (!r)
         return NULL;
-    *r = (tp_runner){
-        .p = p, .entry = p->c.entry, .n_feeds = p->n_feeds, .n_results = p->n_fetches};
+    *r = (tp_runner){.memory = memory,
+                     .p = p,
+                     .entry = p->c.entry,
+                     .n_feeds = p->n_feeds,
+                     .n_results = p->n_fetches};
     const size_t n = n_buffers(r);
     for (int i = 0; i < p->plan->n_buffers; i++)
         if (p->plan->buffers[i].storage == TPI_IN_OUTPUT)
@@ -178,11 +179,11 @@ static tp_runner *make(tp_program *p)
     r->library.call = p->c.calls;
     r->library.stop = &p->ctx->interrupted;
     r->library.max_turns = p->ctx->max_turns;
-    r->feed = tpi_take(m, (size_t)r->n_feeds * sizeof *r->feed);
-    r->results = tpi_take(m, (size_t)r->n_results * sizeof *r->results);
-    r->held = tpi_take(m, n * sizeof *r->held);
-    r->pointers = tpi_take(m, n * sizeof *r->pointers);
-    r->symbols = tpi_take(m, (size_t)p->n_symbols * 2 * sizeof *r->symbols);
+    r->feed = tpi_bump_take(&r->memory, (size_t)r->n_feeds, sizeof *r->feed);
+    r->results = tpi_bump_take(&r->memory, (size_t)r->n_results, sizeof *r->results);
+    r->held = tpi_bump_take(&r->memory, n, sizeof *r->held);
+    r->pointers = tpi_bump_take(&r->memory, n, sizeof *r->pointers);
+    r->symbols = tpi_bump_take(&r->memory, 2 * (size_t)p->n_symbols, sizeof *r->symbols);
     r->cuts = tpi_cuts_new(&(tpi_cuts_for){.ctx = p->ctx,
                                            .plan = p->plan,
                                            .sizes = tpi_program_sizes(p),
@@ -195,10 +196,7 @@ static tp_runner *make(tp_program *p)
     r->packed = p->constants.packed;
     r->packed->refs++;
     r->outputs = tpi_take(m, r->outputs_size);
-    if (r->held)
-        memset(r->held, 0, n * sizeof *r->held);
-    if (!r->cuts || !r->feed || !r->results || !r->held || !r->pointers || !r->symbols ||
-        !r->arena || !r->outputs) {
+    if (!r->cuts || !r->symbols || !r->arena || !r->outputs) {
         drop(r);
         return NULL;
     }
