@@ -1,6 +1,7 @@
 /* Discrete Fourier transforms. The op transforms the last axis but one of x [..., n, 2], unscaled; roots of unity are an
  * operand, a constant. A length with a large prime factor is made a convolution of a length without one: L. I. Bluestein,
  * "A linear filtering approach to the computation of discrete Fourier transform" (1970). */
+#include "base/float_mode.h"
 #include "ir/factors.h"
 #include "kernel/text/elem.h"
 #include "kernel/text/vec.h"
@@ -91,6 +92,7 @@ void tpi_isa_fft_roots_f64_avx2(int64_t n, tpk_f64 *pairs);
 /* exp(-2 pi i k / n) as pairs [n, 2] of like's type, a constant. */
 static tp_tensor *roots(tpi_at at, const tp_tensor *like, int64_t n)
 {
+    TPI_DEFAULT_FLOAT_MODE;
     const bool wide = like->dtype == TP_F64, set = like->ctx->kernels->set != TPI_SET_base;
     const size_t bytes = (size_t)n * 2 * (wide ? sizeof(double) : sizeof(float));
     void *pairs = tpi_take(&like->ctx->mem, bytes);

@@ -180,7 +180,7 @@ static void qr_grad(tpi_grad *g)
     tpi_give(g, 0, tp_concat(2, parts, last));
 }
 
-TPI_SET_CALLS(qr)
+TPI_AVX2_CALLS(qr)
 OP(qr, .infer = qr_infer, .grad = qr_grad);
 
 /* The results of a function that gives n, in their places: failed ones where there is one, and the status. */
@@ -247,7 +247,7 @@ static void eigh_grad(tpi_grad *g)
     tpi_give(g, 0, half(at, tp_add(da, turned(at, da))));
 }
 
-TPI_SET_CALLS(eigh)
+TPI_AVX2_CALLS(eigh)
 OP(eigh, .attrs = eigh_table, .attrs_size = sizeof(eigh_attrs), .infer = eigh_infer,
    .grad = eigh_grad);
 
@@ -314,7 +314,7 @@ static void svd_grad(tpi_grad *g)
     tpi_give(g, 0, da);
 }
 
-TPI_SET_CALLS(svd)
+TPI_AVX2_CALLS(svd)
 OP(svd, .infer = svd_infer, .grad = svd_grad);
 
 tp_status tp_svd_at(const char *file, int line, tp_tensor *a, tp_tensor **u, tp_tensor **s,
@@ -396,7 +396,7 @@ static void lstsq_grad(tpi_grad *g)
     tpi_give(g, 0, l->transposed ? turned(at, da) : da);
 }
 
-TPI_SET_CALLS(lstsq)
+TPI_AVX2_CALLS(lstsq)
 const tpi_op tpi_op_lstsq = {
     .name = "lstsq",
     .code = TPI_OP_lstsq,

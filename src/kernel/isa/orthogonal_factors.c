@@ -1,9 +1,10 @@
-/* Orthogonal factors, for one instruction set, as in matrices.c. */
+/* Orthogonal factors, with what AVX2 has, as in matrix_factors.c: wider vectors gain little, as columns are
+ * rotated two at a time. */
 #include "kernel/isa/isa_host.h"
 #include "kernel/text/elem.h"
 #include "kernel/text/vec.h"
 
-#if defined(__AVX2__)
+#if defined(__AVX2__) && !defined(__AVX512F__)
 #define FN(name) TPK_CAT(tpk_##name##_, S)
 #define T tpk_f32
 #define S f32
