@@ -1,5 +1,4 @@
 /* Attention, and the turning of positions that goes with it. */
-#include "base/float_mode.h"
 #include "composite/composite.h"
 
 #include <float.h>
@@ -154,7 +153,6 @@ static tp_tensor *shares_of(tpi_at at, tp_tensor *score, tp_tensor *bias)
 tp_tensor *tpi_attention(tpi_at at, tp_tensor *q, tp_tensor *k, tp_tensor *v,
                          const tp_attention_options *o, tp_tensor **present, tp_tensor **stages)
 {
-    TPI_DEFAULT_FLOAT_MODE;
     static const tp_attention_options plain;
     tp_tensor *stage[4];
     operands p = {.q = q, .k = k, .v = v};

@@ -3,6 +3,7 @@
 #ifndef TAPIR_COMPOSITE_H
 #define TAPIR_COMPOSITE_H
 
+#include "base/float_mode.h"
 #include "op/sizes.h"
 #include "tapir/control.h"
 #include "tapir/indexing.h"
@@ -91,7 +92,7 @@ tp_tensor *tpi_attention(tpi_at at, tp_tensor *q, tp_tensor *k, tp_tensor *v,
                          const tp_attention_options *o, tp_tensor **present,
                          tp_tensor **stages);
 
-/* Defines a public composite, name and name_at, whose body follows:
+/* Defines a public composite, name and name_at, whose body follows and runs in the default mode of numbers:
  *
  *     TPI_COMPOSITE(tp_silu, (tp_tensor * x), x)
  *     {
@@ -102,6 +103,7 @@ tp_tensor *tpi_attention(tpi_at at, tp_tensor *q, tp_tensor *k, tp_tensor *v,
     static tp_tensor *name##_made(tpi_at at, TPI_COMPOSITE_LIST params);                       \
     tp_tensor *name##_at(const char *file, int line, TPI_COMPOSITE_LIST params)                \
     {                                                                                          \
+        TPI_DEFAULT_FLOAT_MODE;                                                                \
         return name##_made(TPI_AT(file, line), __VA_ARGS__);                                   \
     }                                                                                          \
     TPI_BARE(tp_tensor *, name, params, __VA_ARGS__)                                           \

@@ -1,5 +1,4 @@
 /* What is found by an order, and counts: searchsorted, isin, bincount, histogram. */
-#include "base/float_mode.h"
 #include "composite/composite.h"
 
 #include <string.h>
@@ -100,7 +99,6 @@ TPI_COMPOSITE(tp_bincount, (tp_tensor * x, tp_tensor *weights, int64_t n), x, we
 static tp_tensor *refuse_bounds(tpi_at at, const char *what, const tp_tensor *x, double lo,
                                 double hi)
 {
-    TPI_DEFAULT_FLOAT_MODE;
     if (tpi_is_near_handle(x->ctx, lo) || tpi_is_near_handle(x->ctx, hi))
         return tpi_fail_near_handle(x->ctx, at, what, tpi_is_near_handle(x->ctx, lo) ? lo : hi);
     if (lo < hi && hi - lo < 1e300)

@@ -1,9 +1,7 @@
-#include "base/float_mode.h"
 #include "composite/composite.h"
 
 TPI_COMPOSITE(tp_dropout, (tp_tensor * x, double p), x, p)
 {
-    TPI_DEFAULT_FLOAT_MODE;
     tp_tensor *failed = tpi_refuse_float(at, "dropout", TPI_IN(x));
     if (failed)
         return failed;

@@ -1,5 +1,4 @@
 /* Losses. */
-#include "base/float_mode.h"
 #include "composite/composite.h"
 
 #include <float.h>
@@ -176,7 +175,6 @@ static tp_tensor *hard_loss(tpi_at at, const scores *s)
 
 static tp_tensor *loss_of_scores(tpi_at at, scores *s)
 {
-    TPI_DEFAULT_FLOAT_MODE;
     return s->soft ? soft_loss(at, s) : hard_loss(at, s);
 }
 
@@ -248,7 +246,6 @@ TPI_COMPOSITE(tp_huber,
               (tp_tensor * y, tp_tensor *target, double delta, tp_reduction reduction), y,
               target, delta, reduction)
 {
-    TPI_DEFAULT_FLOAT_MODE;
     tp_tensor *failed = take_pair(at, "huber", "y", &y, &target, reduction);
     if (failed || (failed = tpi_refuse_number(at, "huber", y, "delta", delta, 0, DBL_MAX)))
         return failed;

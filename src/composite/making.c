@@ -1,11 +1,9 @@
 /* Tensors made of numbers, or of coordinates. */
-#include "base/float_mode.h"
 #include "composite/composite.h"
 
 TPI_COMPOSITE(tp_linspace, (tp_ctx * tp, tp_dtype dtype, double lo, double hi, int64_t n), tp,
               dtype, lo, hi, n)
 {
-    TPI_DEFAULT_FLOAT_MODE;
     const char *what = "linspace";
     tp_tensor *t;
     if (!tpi_check_maker(tp, at, what, dtype, 1, &n, &t))

@@ -1,5 +1,4 @@
 /* Normalisations. */
-#include "base/float_mode.h"
 #include "composite/composite.h"
 
 #include <float.h>
@@ -156,7 +155,6 @@ TPI_COMPOSITE(tp_local_response_norm,
               (tp_tensor * x, int64_t size, double alpha, double beta, double bias), x, size,
               alpha, beta, bias)
 {
-    TPI_DEFAULT_FLOAT_MODE;
     const char *what = "local_response_norm";
     tp_tensor *failed = refuse_channels(at, what, x, NULL, NULL, 0);
     if (failed || (failed = tpi_refuse_count(at, what, x, "size", size, 1)) ||
@@ -273,7 +271,6 @@ tp_tensor *tpi_distance(tpi_at at, tp_tensor *a, tp_tensor *b)
 
 TPI_COMPOSITE(tp_normalize, (tp_tensor * x, double p, int axis, double eps), x, p, axis, eps)
 {
-    TPI_DEFAULT_FLOAT_MODE;
     const char *what = "normalize";
     tp_tensor *failed = tpi_refuse_float(at, what, TPI_IN(x));
     if (failed)

@@ -1,5 +1,4 @@
 /* Poolings over windows that x's sizes tell, norms of windows, and back from the places of the greatest. */
-#include "base/float_mode.h"
 #include "composite/places.h"
 #include "op/window.h"
 
@@ -165,7 +164,6 @@ TPI_COMPOSITE(tp_global_max_pool, (tp_tensor * x), x)
 /* From a mean in which padding counts. */
 TPI_COMPOSITE(tp_lp_pool, (tp_tensor * x, double p, const tp_window *window), x, p, window)
 {
-    TPI_DEFAULT_FLOAT_MODE;
     tp_tensor *failed = tpi_refuse_image(at, "lp_pool", TPI_IN(x));
     if (failed)
         return failed;

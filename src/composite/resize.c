@@ -1,8 +1,6 @@
 /* Where neighbours lie and what they weigh is computed with ops too, in f64: for known sizes at once. */
 #include "composite/resize.h"
 
-#include "base/float_mode.h"
-
 /* ---- where a result lies in the operand ------------------------------------------------------------ */
 
 static tp_tensor *half_pixel(tpi_at at, tp_tensor *i, tp_tensor *scale)
@@ -297,7 +295,6 @@ TPI_COMPOSITE(tp_resize,
               (tp_tensor * x, int n_sizes, const int64_t *sizes, const tp_resize_options *opt),
               x, n_sizes, sizes, opt)
 {
-    TPI_DEFAULT_FLOAT_MODE;
     const char *what = "resize";
     const tp_resize_options o = opt ? *opt : (tp_resize_options){0};
     tp_tensor *failed = tpi_refuse_operand(NULL, at, what, 0, x);

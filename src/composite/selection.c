@@ -1,5 +1,4 @@
 /* Elements by their place in the order along an axis. NaN is above every number. */
-#include "base/float_mode.h"
 #include "composite/composite.h"
 
 /* The k-th of what is sorted, counted from 1: a number or a size. */
@@ -71,7 +70,6 @@ static tp_tensor *row_at(tpi_at at, tp_tensor *sorted, tp_tensor *place, int axi
 
 TPI_COMPOSITE(tp_quantile, (tp_tensor * x, double q, int axis, bool keep), x, q, axis, keep)
 {
-    TPI_DEFAULT_FLOAT_MODE;
     tp_tensor *failed = tpi_refuse_float(at, "quantile", TPI_IN(x));
     const int own = failed ? -1 : full_axis(at, "quantile", x, axis, &failed);
     if (own < 0)

@@ -1,5 +1,4 @@
 /* Over axes: truths, variances, norms, the logarithm of a sum of exponentials. */
-#include "base/float_mode.h"
 #include "composite/composite.h"
 
 #include <math.h>
@@ -84,7 +83,6 @@ TPI_COMPOSITE(tp_std,
 TPI_COMPOSITE(tp_norm, (tp_tensor * x, double p, int n_axes, const int64_t *axes, bool keep), x,
               p, n_axes, axes, keep)
 {
-    TPI_DEFAULT_FLOAT_MODE;
     tpi_list over;
     tp_tensor *failed = refuse(at, "norm", x, n_axes, axes, &over);
     if (failed)
