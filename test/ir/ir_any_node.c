@@ -3,7 +3,9 @@
  *
  *     ir_any_node [SEED [COUNT]] */
 #include "ir_any.h"
+#include "op/call.h"
 #include "op/op.h"
+#include "tapir/composites.h"
 
 enum { MOST_BYTES = 8 << 20 };
 static long count = 130000;
@@ -40,17 +42,51 @@ static tp_tensor *any_tensor(tp_ctx *tp, int like_rank)
 /* For scatters: places, often inside, and a source of the right shape. */
 static void fit_scatter(tp_ctx *tp, const tpi_op *op, const char *attrs, tp_tensor **in)
 {
-    if (op->n_in != 3 || op->kind != TPI_CALL || !op->attrs || below(3) == 0)
-        return;
     const int64_t axis = *(const int64_t *)(const void *)(attrs + op->attrs->offset);
-    tp_tensor *places = tp_arange(tp, TP_I64, 1 + below(2), (double)below(2) - 1, 1);
-    tp_tensor *source = strstr(op->name, "along")
-                            ? tp_take_along(in[0], tp_cast(in[0], TP_I32), (int)axis)
-                            : tp_gather(in[0], places, (int)axis);
+    const bool along = strstr(op->name, "along");
+    tp_tensor *places = along ? tp_clip(tp_cast(in[0], TP_I64), 0, (double)below(3))
+                              : tp_arange(tp, TP_I64, 1 + below(2), (double)below(2) - 1, 1);
+    tp_tensor *source =
+        along ? tp_take_along(in[0], places, (int)axis) : tp_gather(in[0], places, (int)axis);
     if (axis < 0 || axis > 8 || tp_failed(source))
         return;
-    in[1] = strstr(op->name, "along") ? tp_cast(in[0], TP_I32) : places;
+    in[1] = places;
     in[2] = source;
+}
+
+/* For systems and determinants: [..., n, n], whose diagonal outweighs its rows so that it is not singular, the factors
+ * that the op takes of it, and a right side [..., n, k]. */
+static void fit_system(tp_ctx *tp, const tpi_op *op, tp_tensor **in)
+{
+    const tp_dtype dtype = below(2) ? TP_F32 : TP_F64;
+    const int64_t n = below(5), stack = 1 + below(3);
+    tp_tensor *all = tp_reshape(tp_arange(tp, dtype, n * n, 0, 0.125), TP_DIMS(n, n));
+    tp_tensor *a = tp_add(all, tp_mul(tp_eye(tp, dtype, n, n, 0), tp_scalar(tp, dtype, 9)));
+    a = below(2) ? tp_broadcast(a, TP_DIMS(stack, n, n)) : a;
+    in[0] = below(2) ? tp_swap(a, -1, -2) : a;
+    const tpi_op *factors = op == &tpi_op_lstsq ? &tpi_op_svd : &tpi_op_lu;
+    in[1] = tpi_apply(TPI_AT(NULL, 0), factors, TPI_IN(in[0]), NULL);
+    in[2] = op->n_in == 3 ? tp_slice(a, -1, 0, below(3), 1) : in[2];
+}
+
+/* For results of calls, which are nodes only where a gradient may be asked. */
+static void fit_result(tp_ctx *tp, tp_tensor **in)
+{
+    tp_tensor *p = tp_param(tp_scalar(tp, TP_F32, 1), "p");
+    in[1] = tpi_call_new(TPI_AT(NULL, 0), 1, 1, &p);
+}
+
+/* Operands that fit each other, for ops that any ones hardly ever do. */
+static void fit(tp_ctx *tp, const tpi_op *op, const char *attrs, tp_tensor **in)
+{
+    if (below(3) == 0)
+        return;
+    if (op == &tpi_op_solve || op == &tpi_op_det || op == &tpi_op_lstsq)
+        fit_system(tp, op, in);
+    else if (op == &tpi_op_result)
+        fit_result(tp, in);
+    else if (op->n_in == 3 && op->kind == TPI_CALL && op->attrs)
+        fit_scatter(tp, op, attrs, in);
 }
 
 static void any_node(void **state)
@@ -77,7 +113,7 @@ static void any_node(void **state)
         _Alignas(8) char attrs[512] = {0};
         assert_true(op->attrs_size <= sizeof attrs);
         fill_attrs(op, attrs);
-        fit_scatter(tp, op, attrs, in);
+        fit(tp, op, attrs, in);
         if (is_plain(op)) {
             if (getenv("TAPIR_TEST_TRACE"))
                 fprintf(stderr, "%s: ir_any_node %llu 1\n", op->name, (unsigned long long)at);

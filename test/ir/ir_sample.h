@@ -11,6 +11,7 @@
 #include "tapir/composites.h"
 #include "tapir/control.h"
 #include "tapir/indexing.h"
+#include "tapir/linalg.h"
 
 static inline tp_tensor *sample_must(tp_tensor *t, int line)
 {
@@ -81,6 +82,22 @@ static inline void sample_moves(tp_ctx *tp, tp_graph *g, tp_tensor *x)
     MUST(tpi_rows_add(TPI_AT("rows.c", 2), sum, x, x));
     tp_tensor *inside = MUST(tp_tanh(x)), *result;
     assert_true(tpi_call_tie(tp, TPI_AT("call.c", 1), 3, 1, &x, 1, &inside, &result));
+}
+
+static inline void sample_matrices(tp_graph *g)
+{
+    const int64_t batch = tp_symbol(g, "batch");
+    tp_tensor *x = MUST(tp_placeholder(g, "matrices", TP_F32, TP_DIMS(batch, 4, 4)));
+    tp_tensor *b = MUST(tp_placeholder(g, "sides", TP_F32, TP_DIMS(batch, 4, 2)));
+    tp_tensor *one, *two, *three;
+    MUST(tp_cholesky(x, true)), MUST(tp_solve_triangular(x, b, false, true, true));
+    MUST(tp_solve(x, b)), MUST(tp_det(x)), MUST(tp_lstsq(x, b, 1e-6));
+    assert_int_equal(tp_lu(x, &one, &two), TP_OK);
+    assert_int_equal(tp_slogdet(x, &one, &two), TP_OK);
+    assert_int_equal(tp_qr(x, &one, &two), TP_OK);
+    assert_int_equal(tp_eigh(x, &one, &two), TP_OK);
+    assert_int_equal(tp_svd(x, &one, &two, &three), TP_OK);
+    MUST(tp_ifft(b, 1)), MUST(tp_rfft(x, 2));
 }
 
 static inline void sample_windows(tp_ctx *tp, tp_graph *g)
@@ -178,6 +195,7 @@ static inline tp_graph *sample_every_op(tp_ctx *tp)
         tp_placeholder(g, "n", TP_I32, TP_DIMS(tp_dim_add(g, tp_dim_mul(g, seq, 2), 1), 3)));
     sample_elements(tp, x, n);
     sample_moves(tp, g, x);
+    sample_matrices(g);
     sample_windows(tp, g);
     sample_loops(tp, g);
     tp_tensor *w = MUST(tp_param(sample_data(tp, TP_F32, TP_DIMS(6, 3)), "w"));
