@@ -349,7 +349,7 @@ row("norm of order 1 at 0", "tp_norm(a, 1, TP_ALL, false)", lambda a: torch.lina
 row("norm of order 3 at 0", "tp_norm(a, 3, TP_ALL, false)", lambda a: torch.linalg.vector_norm(a, 3), [0, -2])
 row("greatest norm of ties", "tp_norm(a, INFINITY, TP_ALL, false)",
     lambda a: torch.linalg.vector_norm(a, inf), [2, -2, 1])
-row("deviation of equal numbers", "tp_std(a, TP_ALL, 1, false)", torch.std, [3, 3])
+row("standard deviation of equal numbers", "tp_std(a, TP_ALL, 1, false)", torch.std, [3, 3])
 row("logarithm of a sum with -infinity", "tp_logsumexp(a, TP_ALL, false)", lambda a: torch.logsumexp(a, 0), [-inf, 1])
 row("running product with a zero", "tp_cumprod(a, 0, false, false)", lambda a: torch.cumprod(a, 0), [2, 0, 3])
 row("running maximum of ties", "tp_cummax(a, 0)", lambda a: torch.cummax(a, 0).values, [2, 2, 1])
@@ -382,7 +382,7 @@ row("cross entropy, smoothed and weighed",
     [[1, 2], [0, 0]])
 row("cross entropy of probabilities", "tp_cross_entropy_with(a, b, NULL)", F.cross_entropy, [[1, 2], [0, 0]],
     [[0, 1], [0.5, 0.25]])
-row("cosine", "tp_cosine_similarity(a, b, 0, 0.5)", lambda a, b: F.cosine_similarity(a, b, 0, 0.5), [1, 2], [3, 4])
+row("cosine similarity", "tp_cosine_similarity(a, b, 0, 0.5)", lambda a, b: F.cosine_similarity(a, b, 0, 0.5), [1, 2], [3, 4])
 row("a line of 0 over its norm", "tp_normalize(a, 2, 0, 0.5)", lambda a: F.normalize(a, dim=0, eps=0.5), [0, 0])
 row("a short line over its norm", "tp_mul(tp_normalize(a, 2, 0, 0.5), b)", lambda a, b: F.normalize(a, dim=0, eps=0.5) * b,
     [0.1, 0.2], [1, 2])
@@ -427,7 +427,7 @@ ours = {
     "division by 0": {(1, 1): [inf, None], (2, 1): [-inf, None]},
     "norm of zeros": {(1, 0): [0, 0], (2, 0): [0, 0]},
     "norm of order 3 at 0": {(1, 0): [0, 0], (2, 0): [0, 0]},
-    "deviation of equal numbers": {(1, 0): [0, 0], (2, 0): [0, 0]},
+    "standard deviation of equal numbers": {(1, 0): [0, 0], (2, 0): [0, 0]},
     "mean of no elements": {(1, 1): [nan, nan]},
     "mean over an axis without elements": {(1, 1): [nan, nan]},
 }
