@@ -1,13 +1,8 @@
 /* Misuse of indexing.h. */
-#include "misuse.h"
+#include "misuse_forms.h"
 
 /* Each case's head looks like a call to it. */
 /* clang-format off */
-
-static tp_tensor *far(bed *b, int rank, const int64_t *shape)
-{
-    return tp_full(b->tp, TP_I64, rank, shape, 1e18);
-}
 
 /* ---- ranges ---------------------------------------------------------------------------------- */
 
