@@ -274,8 +274,11 @@ tp_tensor *tp_irfft_at(const char *file, int line, tp_tensor *x, int axis, int64
         return tpi_fail(x->ctx, at, "irfft", TP_E_SHAPE, "x %s is no half of %lld numbers",
                         SHAPE(x), (long long)n);
     const int64_t along = axis;
-    tp_tensor *rest = tp_flip(tp_slice(x, axis, 1, (n + 1) / 2, 1), 1, &along);
-    tp_tensor *both[] = {x, conjugate(at, rest)};
-    return tp_select(transform(at, tp_concat(2, both, axis), axis, true), -1, 0);
+    if (n > 2) { /* else there are no conjugates */
+        tp_tensor *rest = tp_flip(tp_slice(x, axis, 1, (n + 1) / 2, 1), 1, &along);
+        tp_tensor *both[] = {x, conjugate(at, rest)};
+        x = tp_concat(2, both, axis);
+    }
+    return tp_select(transform(at, x, axis, true), -1, 0);
 }
 TPI_BARE(tp_tensor *, tp_irfft, (tp_tensor * x, int axis, int64_t n), x, axis, n)

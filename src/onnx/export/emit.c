@@ -288,6 +288,8 @@ tp_dtype tpi_work_type(const char *op, tp_dtype dtype)
         return dtype;
     if (dtype >= TP_F32)
         return TP_F32;
+    if (dtype == TP_BOOL && types >> TP_U8 & 1) /* where the least of nothing is 0 too */
+        return TP_U8;
     return tp_dtype_size(dtype) <= 2 && types >> TP_I32 & 1 ? TP_I32 : TP_I64;
 }
 

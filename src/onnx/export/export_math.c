@@ -258,7 +258,7 @@ tpi_val tpi_export_bits(tpi_export *x, const tp_tensor *t, const char *name)
 tpi_val tpi_export_det(tpi_export *x, const tp_tensor *t)
 {
     const int64_t part = tpi_attr_int(t, "part");
-    const tpi_val y = tpi_put(x, "Det", TPI_V(tpi_in(x, t, 0)));
+    const tpi_val a = tpi_in(x, t, 0), y = tpi_native(x, "Det", 1, &a);
     return part == 0   ? y
            : part == 1 ? tpi_put(x, "Sign", TPI_V(y))
                        : tpi_put(x, "Log", TPI_V(tpi_put(x, "Abs", TPI_V(y))));

@@ -1,4 +1,5 @@
 /* Operators with indices: gather, scatter, one-hot. */
+#include "composite/places.h"
 #include "onnx/import/import.h"
 
 #include <string.h>
@@ -77,24 +78,51 @@ tp_tensor *tpi_onnx_import_scatter_elements(tpi_onnx_op *o, tp_tensor *x)
 
 /* ---- one-hot --------------------------------------------------------------------------------------- */
 
+/* Of n classes, as tp_one_hot; n is a size. */
+static tp_tensor *marks(tpi_onnx_op *o, tp_tensor *index, int64_t n)
+{
+    index = tp_cast(index, TP_I64);
+    if (!tpi_dim_is_symbolic(n))
+        return tp_one_hot(index, n, TP_BOOL);
+    tp_tensor *size = tpi_size_of(o->at, index, n, TP_I64);
+    tp_tensor *counted = tp_where(tp_lt(index, 0), tp_add(index, size), index);
+    return tp_eq(tp_unsqueeze(counted, -1), tpi_iota(o->at, index, n));
+}
+
+/* The number of classes: a number, or a size. */
+static bool depth_of(tpi_onnx_op *o, int64_t *n)
+{
+    tpi_onnx_ints k;
+    if (tpi_onnx_try_ints(o, 1, &k) && k.n == 1 && tpi_dim_is_symbolic(k.v[0])) {
+        *n = k.v[0];
+        return true;
+    }
+    double depth;
+    if (!tpi_onnx_number_of(o, 1, &depth))
+        return false;
+    *n = depth >= 1 && depth < 1e15 ? (int64_t)depth : 0;
+    if (*n == 0)
+        tpi_onnx_refuse(o, "depth is %g", depth);
+    return *n != 0;
+}
+
 tp_tensor *tpi_onnx_import_one_hot(tpi_onnx_op *o, tp_tensor *index)
 {
     tp_tensor *values = o->x[2];
-    double depth;
-    if (!tpi_onnx_number_of(o, 1, &depth))
+    int64_t n;
+    if (!depth_of(o, &n))
         return NULL;
-    if (!(depth >= 1 && depth < 1e15) || index->rank == TP_MAX_RANK)
-        return tpi_onnx_refuse(o, "depth %g, indices %s", depth, SHAPE(index));
+    if (index->rank == TP_MAX_RANK)
+        return tpi_onnx_refuse(o, "indices are %s", SHAPE(index));
     const int rank = index->rank + 1;
     int axis;
     if (!tpi_onnx_axis(o, "axis", rank, &axis))
         return NULL;
-    const int64_t n = (int64_t)depth;
     int64_t shape[TP_MAX_RANK];
     memcpy(shape, index->shape, sizeof shape);
     shape[rank - 1] = n;
     index = tpi_onnx_for_shape(o, index, rank, shape);
-    tp_tensor *hot = tp_one_hot(tp_cast(index, TP_I64), n, TP_BOOL);
+    tp_tensor *hot = marks(o, index, n);
     tp_tensor *off = tp_select(values, 0, 0), *on = tp_select(values, 0, 1);
     return tp_where(tpi_onnx_move_axis(o, hot, rank - 1, axis), on, off);
 }

@@ -1,5 +1,7 @@
 /* The kinds of steps of random programs. Values are f32; other types are inside of steps. */
 #include "random_program.h"
+#include "tapir/indexing.h"
+#include "tapir/linalg.h"
 
 #include <string.h>
 
@@ -132,6 +134,42 @@ static tp_tensor *labelled(const step *s, tp_tensor *a)
     return tp_mul(tp_cross_entropy(a, labels), tp_scalar_like(a, 1 + (double)(s->i & 3)));
 }
 
+/* a a' / 8 + 1 of an a between -1 and 1, which is positive definite. */
+static tp_tensor *definite(tp_tensor *a)
+{
+    tp_tensor *in = tp_where(tp_isfinite(a), tp_tanh(a), 0.5);
+    tp_tensor *square = tp_mul(tp_matmul(in, tp_swap(in, -1, -2)), 0.125);
+    const int64_t m = tp_dim(square, -1);
+    return tp_add(square, tp_diag(tp_broadcast(tp_scalar_like(a, 1), TP_DIMS(m)), 0));
+}
+
+/* Several at a time, so that few programs have all of them. */
+static tp_tensor *of_matrices(const step *s, tp_tensor *a)
+{
+    tp_tensor *x = definite(a), *first = x, *second = x, *third = x, *b = tp_tanh(x);
+    if (s->i & 1) {
+        tp_tensor *y =
+            tp_solve_triangular(tp_cholesky(x, s->j & 1), b, s->j & 1, s->j & 2, false);
+        y = tp_add(y, tp_solve(x, b));
+        return tp_mul(y, tp_unsqueeze(tp_unsqueeze(tp_det(x), -1), -1));
+    }
+    tp_qr(x, &first, &second);
+    tp_tensor *y = tp_add(second, tp_lstsq(x, b, 1e-6));
+    tp_eigh(x, &first, &second);
+    y = tp_add(y, tp_unsqueeze(first, -1));
+    tp_svd(x, &first, &second, &third);
+    return tp_add(y, tp_unsqueeze(second, -1));
+}
+
+/* Of a as real and b as imaginary part, and of that the first part. */
+static tp_tensor *transformed(tp_tensor *a, tp_tensor *b, int axis)
+{
+    const int64_t size = tp_dim(a, axis), most = 64;
+    if (tp_rank(a) == 0 || tp_rank(a) > 4 || size < 0 || size > most)
+        return NULL;
+    return tp_select(tp_fft(tp_stack(2, (tp_tensor *[]){a, b}, -1), axis), -1, 0);
+}
+
 tp_tensor *step_apply(const step *s, tp_tensor *const *v)
 {
     tp_tensor *a = v[s->a], *b = v[s->b], *c = v[s->c];
@@ -143,6 +181,8 @@ tp_tensor *step_apply(const step *s, tp_tensor *const *v)
     int n = 0;
     switch (s->kind) {
     case UNARY:
+        if ((s->j & 28) == 28)
+            return odd ? tp_expm1(tp_tanh(a)) : tp_log1p(tp_abs(a));
         return PICK(unaries, s->i)(__FILE__, __LINE__, a);
     case POSITIVE:
         return PICK(positives, s->i)(__FILE__, __LINE__,
@@ -176,6 +216,8 @@ tp_tensor *step_apply(const step *s, tp_tensor *const *v)
     case RUNNING:
         if (rank == 0)
             return NULL;
+        if ((s->j & 12) == 12)
+            return tp_take_along(a, odd ? tp_argcummax(a, axis) : tp_argcummin(a, axis), axis);
         return tp_cumsum(tp_tanh(a), axis, back, odd);
     case TRANSPOSE:
         for (int k = 0; k < rank; k++)
@@ -216,6 +258,8 @@ tp_tensor *step_apply(const step *s, tp_tensor *const *v)
     case MATMUL:
         return tp_matmul(a, b);
     case GRAM:
+        if (s->j & 4)
+            return s->j & 8 ? transformed(a, b, axis) : rank > 1 ? of_matrices(s, a) : NULL;
         return rank > 1 ? tp_mul(tp_matmul(a, tp_swap(a, -1, -2)), tp_scalar_like(a, 0.125))
                         : NULL;
     case GATHER:
@@ -228,6 +272,10 @@ tp_tensor *step_apply(const step *s, tp_tensor *const *v)
             return NULL;
         tp_tensor *places = tp_tensor_new(tp, TP_I32, 1, (int64_t[]){2}, (int32_t[]){-1, 0});
         tp_tensor *rows = tp_mul(tp_gather(a, places, axis), tp_scalar_like(a, 0.5));
+        if (s->j & 4)
+            return s->j & 8 ? tp_scatter_max(a, places, rows, axis)
+                   : odd    ? tp_scatter_min(a, places, rows, axis)
+                            : tp_scatter_mul(a, places, rows, axis);
         return odd ? tp_scatter(a, places, rows, axis) : tp_scatter_add(a, places, rows, axis);
     }
     case CASTS:
@@ -305,6 +353,8 @@ unsigned step_reads(const step *s)
         return 1 | 2 | 4;
     case POWER:
         return s->j & 4 ? 1 | 2 : 1;
+    case GRAM:
+        return (s->j & 12) == 12 ? 1 | 2 : 1;
     case AS_F64:
         return s->i & 3 ? 1 | 2 : 1;
     case ALONG:
