@@ -66,6 +66,8 @@ static tp_tensor *diagonals(tpi_at at, tp_tensor *x, int64_t m, int64_t n)
 static tp_tensor *moved(tpi_at at, tp_tensor *y, int64_t k)
 {
     int64_t lo[TP_MAX_RANK] = {0}, hi[TP_MAX_RANK] = {0};
+    if (tp_failed(y))
+        return y;
     const bool below = k < 0 && !tpi_dim_is_symbolic(k);
     const int rank = tp_rank(y), rows = rank - 2, columns = rank - 1;
     lo[below ? rows : columns] = hi[below ? columns : rows] = below ? -k : k;

@@ -112,7 +112,7 @@ tp_gradient_sum *(tp_gradient_sum_new)(tp_ctx *tp, int n, tp_tensor *const *para
 
 void tp_gradient_sum_free(tp_gradient_sum *s)
 {
-    release(&s->b);
+    release(s ? &s->b : NULL);
 }
 
 tp_tensor *tp_gradient_sum_add_at(const char *file, int line, tp_gradient_sum *s,
@@ -192,7 +192,7 @@ tp_average *(tp_average_new)(tp_ctx *tp, double decay, int n, tp_tensor *const *
 
 void tp_average_free(tp_average *a)
 {
-    release(&a->b);
+    release(a ? &a->b : NULL);
 }
 
 tp_tensor *tp_average_update_at(const char *file, int line, tp_average *average,

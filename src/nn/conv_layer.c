@@ -53,9 +53,11 @@ TPI_LAYER(tp_conv_layer, tp_conv_layer_new,
         l.w = l.b = refuse(file, line, tp_params_ctx(part), window, c, oc);
         return l;
     }
+    int64_t n_out;
+    if (__builtin_mul_overflow(n_in / shape[1], oc, &n_out))
+        n_out = INT64_MAX; /* there is no such layer */
     l.window = *window;
-    l.w =
-        tpi_layer_weight(file, line, part, opt, n_axes + 2, shape, n_in, n_in / shape[1] * oc);
+    l.w = tpi_layer_weight(file, line, part, opt, n_axes + 2, shape, n_in, n_out);
     l.b = tp_failed(l.w) ? l.w : tpi_layer_bias(file, line, part, opt, oc, n_in);
     return l;
 }

@@ -127,7 +127,8 @@ TPK_INLINE float tpk_log1p_f32(float x)
     const float u = 1.0f + x, d = u - 1.0f, lost = (x - d) + (1.0f - (u - d));
     const int32_t i = (int32_t)tpk_bits_f32(u);
     const int32_t k = (int32_t)(((uint32_t)i - 0x3f2aaaabu) & 0xff800000u);
-    const float e = (float)k * 0x1p-23f, f = tpk_from_bits_f32((uint32_t)(i - k)) - 1.0f;
+    const float e = (float)k * 0x1p-23f,
+                f = tpk_from_bits_f32((uint32_t)i - (uint32_t)k) - 1.0f;
     const float p = tpk_fma_f32(tpk_log_poly_f32(f), f * f, lost / u);
     float r = tpk_fma_f32(e, 0x1.62e430p-1f, f + p);
     r = x < TPK_INF_F32 ? r : x; /* infinity and NaN */

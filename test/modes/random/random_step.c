@@ -161,13 +161,15 @@ static tp_tensor *of_matrices(const step *s, tp_tensor *a)
     return tp_add(y, tp_unsqueeze(second, -1));
 }
 
-/* Of a as real and b as imaginary part, and of that the first part. */
-static tp_tensor *transformed(tp_tensor *a, tp_tensor *b, int axis)
+/* Along an axis of three, whose length is a number also where other sizes are not. */
+static tp_tensor *transformed(const step *s, tp_tensor *a, tp_tensor *b)
 {
-    const int64_t size = tp_dim(a, axis), most = 64;
-    if (tp_rank(a) == 0 || tp_rank(a) > 4 || size < 0 || size > most)
+    if (tp_rank(a) > 3)
         return NULL;
-    return tp_select(tp_fft(tp_stack(2, (tp_tensor *[]){a, b}, -1), axis), -1, 0);
+    tp_tensor *real = tp_stack(3, (tp_tensor *[]){a, b, a}, -1);
+    tp_tensor *pairs = tp_stack(2, (tp_tensor *[]){real, tp_neg(real)}, -1);
+    tp_tensor *y = s->i & 1 ? tp_ifft(pairs, -2) : tp_fft(pairs, -2);
+    return tp_select(tp_select(y, -1, s->i & 2 ? 1 : 0), -1, 1);
 }
 
 tp_tensor *step_apply(const step *s, tp_tensor *const *v)
@@ -259,7 +261,7 @@ tp_tensor *step_apply(const step *s, tp_tensor *const *v)
         return tp_matmul(a, b);
     case GRAM:
         if (s->j & 4)
-            return s->j & 8 ? transformed(a, b, axis) : rank > 1 ? of_matrices(s, a) : NULL;
+            return s->j & 8 ? transformed(s, a, b) : rank > 1 ? of_matrices(s, a) : NULL;
         return rank > 1 ? tp_mul(tp_matmul(a, tp_swap(a, -1, -2)), tp_scalar_like(a, 0.125))
                         : NULL;
     case GATHER:
