@@ -1,5 +1,5 @@
 /* tapir: everything. Start reading at tensor.h, ops.h, composites.h, indexing.h, linalg.h, grad.h,
- * graph.h, nn.h, train.h, control.h, capture.h, onnx.h. */
+ * graph.h, nn.h, train.h, state.h, control.h, capture.h, onnx.h. */
 #ifndef TAPIR_TAPIR_H
 #define TAPIR_TAPIR_H
 
@@ -15,6 +15,7 @@
 #include "onnx.h"
 #include "ops.h"
 #include "params.h"
+#include "state.h"
 #include "tensor.h"
 #include "train.h"
 

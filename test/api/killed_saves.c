@@ -82,6 +82,16 @@ static tp_status save_function_c(bed *b)
 {
     return tp_function_save_c(b->f, b->path, TP_NAMES("x"), TP_NAMES("y"), NULL);
 }
+static tp_status save_state(bed *b)
+{
+    tp_state *s = tp_state_new(b->tp);
+    tp_scope_begin(b->tp);
+    tp_state_add(s, NULL, tp_variable(b->x, "x"));
+    tp_scope_end(b->tp);
+    const tp_status status = tp_state_save(s, b->path);
+    tp_state_free(s);
+    return status;
+}
 static tp_status save_profile(bed *b)
 {
     return tp_program_profile_save(b->p, b->path);
@@ -91,15 +101,16 @@ static const struct {
     const char *name, *file;
     tp_status (*save)(bed *b);
 } saves[] = {
-    {"tp_npy_save",             "x.npy",   save_npy          },
-    {"tp_graph_save",           "g.tapir", save_graph        },
-    {"tp_onnx_save",            "g.onnx",  save_onnx         },
-    {"tp_onnx_tensor_save",     "x.pb",    save_onnx_tensor  },
-    {"tp_onnx_value_save",      "v.pb",    save_onnx_value   },
-    {"tp_onnx_save_function",   "f.onnx",  save_onnx_function},
-    {"tp_graph_save_c",         "g.c",     save_c            },
-    {"tp_function_save_c",      "f.c",     save_function_c   },
-    {"tp_program_profile_save", "p.json",  save_profile      },
+    {"tp_npy_save",             "x.npy",         save_npy          },
+    {"tp_graph_save",           "g.tapir",       save_graph        },
+    {"tp_onnx_save",            "g.onnx",        save_onnx         },
+    {"tp_onnx_tensor_save",     "x.pb",          save_onnx_tensor  },
+    {"tp_onnx_value_save",      "v.pb",          save_onnx_value   },
+    {"tp_onnx_save_function",   "f.onnx",        save_onnx_function},
+    {"tp_graph_save_c",         "g.c",           save_c            },
+    {"tp_function_save_c",      "f.c",           save_function_c   },
+    {"tp_state_save",           "x.safetensors", save_state        },
+    {"tp_program_profile_save", "p.json",        save_profile      },
 };
 enum { N_SAVES = sizeof saves / sizeof *saves };
 

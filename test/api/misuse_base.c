@@ -72,6 +72,25 @@ MISUSE(tp_seed)
     assert_false(tp_failed(tp_uniform(b->tp, TP_F32, TP_DIMS(3), 0, 1)));
 }
 
+MISUSE(tp_random_position)
+{
+    (void)what;
+    uint64_t seed = 1, position = 1;
+    tp_random_position(NULL, &seed, &position);
+    assert_true(seed == 0 && position == 0);
+    tp_random_position(NULL, NULL, NULL);
+    tp_random_position(b->tp, NULL, NULL);
+    assert_int_equal(tp_error(b->tp), TP_OK);
+}
+
+MISUSE(tp_set_random_position)
+{
+    (void)what;
+    tp_set_random_position(NULL, 3, 4);
+    tp_set_random_position(b->tp, UINT64_MAX, UINT64_MAX); /* goes round */
+    assert_false(tp_failed(tp_uniform(b->tp, TP_F32, TP_DIMS(30), 0, 1)));
+}
+
 MISUSE(tp_training)
 {
     (void)what;
@@ -237,6 +256,8 @@ const misuse misuse_base[] = {
     LISTED(tp_threads),
     LISTED(tp_trim),
     LISTED(tp_seed),
+    LISTED(tp_random_position),
+    LISTED(tp_set_random_position),
     LISTED(tp_training),
     LISTED(tp_trains),
     LISTED(tp_trap_nan),

@@ -1,4 +1,4 @@
-/* Misuse of params.h, nn.h and train.h. */
+/* Misuse of params.h, nn.h, train.h and state.h. */
 #include "misuse.h"
 
 #include <math.h>
@@ -489,6 +489,109 @@ MISUSE(tp_average_swap)
     assert_int_equal(tp_average_swap(tp_average_new(b->tp, 0.5, 1, &b->param)), TP_OK);
 }
 
+/* ---- state.h */
+
+MISUSE(tp_state_new)
+{
+    (void)what;
+    assert_null(tp_state_new(NULL));
+    assert_non_null(tp_state_new(b->tp)); /* left to tp_close */
+}
+
+MISUSE(tp_state_free)
+{
+    (void)what;
+    tp_state_free(NULL);
+    tp_state *s = tp_state_new(b->tp);
+    assert_int_equal(tp_state_add(s, NULL, b->param), TP_OK);
+    tp_state_free(s);
+}
+
+/* A new state each time: what cannot be added spoils it. */
+#define ADDS_NOT(b, status, call)                                                              \
+    do {                                                                                       \
+        tp_state *s = tp_state_new((b)->tp);                                                   \
+        assert_int_equal(call, status);                                                        \
+        assert_int_equal(tp_error((b)->tp), status);                                           \
+        tp_clear_error((b)->tp);                                                               \
+        assert_int_equal(tp_state_save(s, "never.safetensors"), TP_E_STATE);                   \
+        tp_clear_error((b)->tp);                                                               \
+    } while (0)
+
+MISUSE(tp_state_add)
+{
+    (void)what;
+    assert_int_equal(tp_state_add(NULL, NULL, b->param), TP_E_NULL);
+    tp_clear_error(b->tp);
+    ADDS_NOT(b, TP_E_NULL, tp_state_add(s, "x", NULL));
+    ADDS_NOT(b, TP_E_STATE, tp_state_add(s, "x", b->f));
+    ADDS_NOT(b, TP_E_SYMBOLIC, tp_state_add(s, "x", b->node));
+    ADDS_NOT(b, TP_E_NAME, tp_state_add(s, "", b->param));
+    tp_state *s = tp_state_new(b->tp);
+    STICKS(b, tp_state_add(s, "x", b->foreign));
+    STICKS(b, tp_state_add(s, "x", b->failed));
+}
+
+MISUSE(tp_state_add_counter)
+{
+    (void)what;
+    int64_t n = 0;
+    assert_int_equal(tp_state_add_counter(NULL, "n", &n), TP_E_NULL);
+    ADDS_NOT(b, TP_E_NULL, tp_state_add_counter(s, "n", NULL));
+    ADDS_NOT(b, TP_E_NULL, tp_state_add_counter(s, NULL, &n));
+    ADDS_NOT(b, TP_E_NAME, tp_state_add_counter(s, "", &n));
+    ADDS_NOT(b, TP_E_NAME, tp_state_add_counter(s, "\xc3", &n));
+}
+
+MISUSE(tp_state_add_random)
+{
+    (void)what;
+    assert_int_equal(tp_state_add_random(NULL), TP_E_NULL);
+    ADDS_NOT(b, TP_E_NAME, (tp_state_add_random(s), tp_state_add_random(s)));
+}
+
+MISUSE(tp_state_add_params)
+{
+    (void)what;
+    assert_int_equal(tp_state_add_params(NULL, NULL, NULL), TP_E_NULL);
+    tp_clear_error(b->tp);
+    ADDS_NOT(b, TP_E_NULL, tp_state_add_params(s, NULL, NULL));
+    tp_params *p = tp_params_new(b->tp);
+    tp_params_add(p, "w", b->f);
+    assert_int_equal(tp_state_add_params(NULL, NULL, p), TP_E_NULL);
+    tp_clear_error(b->tp);
+    ADDS_NOT(b, TP_E_NAME,
+             (tp_state_add_params(s, NULL, p), tp_state_add_params(s, NULL, p)));
+    ADDS_NOT(b, TP_E_NAME, tp_state_add_params(s, "\xff", p));
+}
+
+MISUSE(tp_state_add_optimizer)
+{
+    (void)what;
+    assert_int_equal(tp_state_add_optimizer(NULL, NULL, NULL), TP_E_NULL);
+    tp_clear_error(b->tp);
+    ADDS_NOT(b, TP_E_NULL, tp_state_add_optimizer(s, NULL, NULL));
+    tp_optimizer *o = tp_sgd_new(b->tp, 0.1, NULL, 1, &b->param);
+    ADDS_NOT(b, TP_E_NAME,
+             (tp_state_add_optimizer(s, "a", o), tp_state_add_optimizer(s, "b", o)));
+}
+
+MISUSE(tp_state_save)
+{
+    tp_state *s = tp_state_new(b->tp);
+    assert_int_equal(tp_state_save(NULL, "never.safetensors"), TP_E_NULL);
+    STICKS(b, tp_state_save(s, NULL));
+    STICKS(b, tp_state_save(s, "no-such-folder/x.safetensors"));
+}
+
+MISUSE(tp_state_load)
+{
+    tp_state *s = tp_state_new(b->tp);
+    assert_int_equal(tp_state_load(NULL, "never.safetensors", NULL), TP_E_NULL);
+    STICKS(b, tp_state_load(s, NULL, NULL));
+    STICKS(b, tp_state_load(s, "no-such-folder/x.safetensors", "*"));
+}
+
 MISUSE(tp_patience_over)
 {
     (void)what;
@@ -590,5 +693,14 @@ const misuse misuse_nn[] = {
     LISTED(tp_optimizer_free),
     LISTED(tp_optimizer_set_rate),
     LISTED(tp_optimizer_step),
+    LISTED(tp_state_new),
+    LISTED(tp_state_free),
+    LISTED(tp_state_add),
+    LISTED(tp_state_add_counter),
+    LISTED(tp_state_add_random),
+    LISTED(tp_state_add_params),
+    LISTED(tp_state_add_optimizer),
+    LISTED(tp_state_save),
+    LISTED(tp_state_load),
     {0},
 };

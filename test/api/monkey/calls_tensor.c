@@ -291,6 +291,21 @@ CALL(tp_seed)
     return 1;
 }
 
+CALL(tp_random_position)
+{
+    uint64_t seed, position;
+    tp_random_position(ctx(m), &seed, below(m, 2) ? &position : NULL);
+    return 1;
+}
+
+CALL(tp_set_random_position)
+{
+    tp_ctx *tp = ctx(m);
+    const uint64_t seed = next(m);
+    tp_set_random_position(tp, seed, next(m));
+    return 1;
+}
+
 CALL(tp_threads)
 {
     tp_ctx *tp = ctx(m);

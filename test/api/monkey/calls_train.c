@@ -413,3 +413,53 @@ CALL(tp_optimizer_step)
         return good_step(m);
     return put(m, tp_optimizer_step(o, number_like(m)));
 }
+
+/* ---- state ------------------------------------------------------------------------------------------ */
+
+/* With something in it, that may be spoiled. */
+static tp_state *filled(monkey *m, int64_t *counter)
+{
+    tp_state *s = rarely(m) ? NULL : tp_state_new(ctx(m));
+    if (s && below(m, 2))
+        tp_state_add_counter(s, "n", counter);
+    if (s && below(m, 2))
+        tp_state_add_random(s);
+    if (s && below(m, 2))
+        tp_state_add(s, rarely(m) ? NULL : "v", variable(m));
+    return s;
+}
+
+/* `call` for a state s, which is there for that. */
+#define FOR_STATE(f, call)                                                                     \
+    CALL(f)                                                                                    \
+    {                                                                                          \
+        int64_t n = 1;                                                                         \
+        tp_state *s = filled(m, &n);                                                           \
+        const int r = done(call);                                                              \
+        tp_state_free(s);                                                                      \
+        return r;                                                                              \
+    }
+FOR_STATE(tp_state_add,
+          tp_state_add(s, below(m, 2) ? name(m) : NULL, below(m, 2) ? variable(m) : tensor(m)))
+FOR_STATE(tp_state_add_counter, tp_state_add_counter(s, name(m), rarely(m) ? NULL : &n))
+FOR_STATE(tp_state_add_random, tp_state_add_random(s))
+FOR_STATE(tp_state_add_params, tp_state_add_params(s, below(m, 2) ? name(m) : NULL, tree(m)))
+FOR_STATE(tp_state_add_optimizer,
+          tp_state_add_optimizer(s, below(m, 2) ? name(m) : NULL, m->optimizer[which(m)]))
+FOR_STATE(tp_state_save, tp_state_save(s, path_of(m, "st")))
+FOR_STATE(tp_state_load, tp_state_load(s, path_of(m, "st"), below(m, 2) ? name(m) : NULL))
+
+CALL(tp_state_new)
+{
+    tp_state *s = tp_state_new(ctx(m));
+    const bool is = s != NULL;
+    tp_state_free(s);
+    return is;
+}
+
+CALL(tp_state_free)
+{
+    int64_t n = 1;
+    tp_state_free(filled(m, &n));
+    return 1;
+}

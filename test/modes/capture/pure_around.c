@@ -149,6 +149,28 @@ static void seeds(bed *b)
     EXPECT_WHY(b, f, "sets the seed");
 }
 
+BODY(placing)
+{
+    world *s = user;
+    uint64_t seed, position;
+    s->ran++;
+    tp_random_position(s->b->tp, &seed, &position);
+    tp_set_random_position(s->b->tp, seed + 1, position + 7);
+    out[0] = tp_add(in[0], tp_uniform_like(in[0], 0, 1));
+}
+
+static void places(bed *b)
+{
+    world s;
+    prepare(&s, b);
+    tp_function *f = make_pure(b, "placing", placing, &s);
+    for (int i = 0; i < 10; i++) {
+        note(b, "y", call1(f, input(b, i)));
+        note(b, "drawn", tp_uniform(b->tp, TP_F32, TP_DIMS(2), 0, 1));
+    }
+    EXPECT_WHY(b, f, "sets the seed");
+}
+
 /* What a body does beside its ops, by number; in_pure.txt has the functions. */
 enum {
     KEEPS,
@@ -466,9 +488,9 @@ static void refused(bed *b)
 int main(void)
 {
     const struct CMUnitTest tests[] = {
-        ATTACK(inner_watch),  ATTACK(two_levels), ATTACK(seeds), ATTACK(keeps),
-        ATTACK(acts),         ATTACK(marks_late), ATTACK(holds), ATTACK(wrapped_anew),
-        ATTACK(wrapped_once), ATTACK(refused),
+        ATTACK(inner_watch),  ATTACK(two_levels),   ATTACK(seeds),      ATTACK(places),
+        ATTACK(keeps),        ATTACK(acts),         ATTACK(marks_late), ATTACK(holds),
+        ATTACK(wrapped_anew), ATTACK(wrapped_once), ATTACK(refused),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }
