@@ -392,7 +392,11 @@ typedef enum tp_init {
     TP_INIT_XAVIER_UNIFORM, /* uniform in +-gain * sqrt(6 / (n_in + n_out)): Glorot and Bengio (2010) */
     TP_INIT_XAVIER_NORMAL, /* normal, deviation gain * sqrt(2 / (n_in + n_out)) */
     TP_INIT_NORMAL,        /* normal, deviation gain */
-    TP_INIT_ZEROS
+    TP_INIT_ZEROS,
+    TP_INIT_TRUNCATED_NORMAL, /* of such normal numbers those within 2 * gain */
+    /* A matrix of shape[0] rows whose rows or columns, whichever are fewer, are orthogonal and of length gain: Saxe
+     * et al. (2014). Two axes at least. */
+    TP_INIT_ORTHOGONAL
 } tp_init;
 /* Such values of any shape, f32, drawn from the context's random numbers. */
 TP_FN(tp_tensor *, tp_initial, tp_ctx *tp, tp_init init, double gain, int rank,
@@ -419,12 +423,19 @@ TP_FN(tp_tensor *, tp_dense_apply, const tp_dense *l, tp_tensor *x);
 typedef struct tp_conv_layer {
     tp_tensor *w, *b; /* "name.w" [oc, c / groups, k...], "name.b" [oc] or NULL */
     tp_window window;
+    bool transposed; /* w [c, oc / groups, k...] */
+    int64_t more[3]; /* of a transposed one */
 } tp_conv_layer;
 /* As many spatial axes as window->kernel has sizes above 0. */
 TP_FN(tp_conv_layer, tp_conv_layer_new, tp_params *p, const char *name, int64_t c, int64_t oc,
       const tp_window *window, const tp_layer_options *opt);
 #define tp_conv_layer_new(...) tp_conv_layer_new_at(TP_PLACE, __VA_ARGS__)
-/* x [n, c, s...] -> [n, oc, s'...], sizes as tp_conv says. */
+/* The transposed convolution (tp_conv_transpose) from c channels to oc; more [spatial axes], or NULL: none. First values
+ * are those of the convolution from oc channels to c, which it transposes, as in PyTorch. */
+TP_FN(tp_conv_layer, tp_conv_transpose_new, tp_params *p, const char *name, int64_t c,
+      int64_t oc, const tp_window *window, const int64_t *more, const tp_layer_options *opt);
+#define tp_conv_transpose_new(...) tp_conv_transpose_new_at(TP_PLACE, __VA_ARGS__)
+/* x [n, c, s...] -> [n, oc, s'...], sizes as tp_conv and tp_conv_transpose say. */
 TP_FN(tp_tensor *, tp_conv_layer_apply, const tp_conv_layer *l, tp_tensor *x);
 #define tp_conv_layer_apply(l, x) tp_conv_layer_apply_at(TP_PLACE, l, TP_OPERAND(x))
 /* In C, a window of two axes with a kernel of k by k:
@@ -450,14 +461,29 @@ TP_FN(tp_embedding, tp_embedding_new, tp_params *p, const char *name, int64_t n,
 TP_FN(tp_tensor *, tp_embedding_apply, const tp_embedding *l, tp_tensor *index);
 #define tp_embedding_apply(l, index) tp_embedding_apply_at(TP_PLACE, l, TP_OPERAND(index))
 
+typedef enum tp_norm_kind {
+    TP_NORM_LAYER,
+    TP_NORM_BATCH,
+    TP_NORM_GROUP,
+    TP_NORM_RMS
+} tp_norm_kind;
 typedef struct tp_norm_layer {
     tp_tensor *scale, *shift; /* "name.scale", "name.shift" [c], ones and zeros */
     tp_tensor *mean, *var;    /* batch norm: "name.mean", "name.var" [c], state */
     double eps, momentum;
+    tp_norm_kind kind;
+    int64_t groups; /* group norm */
 } tp_norm_layer;
 /* Over the last axis, of size c. eps 0: 1e-5. */
 TP_FN(tp_norm_layer, tp_layer_norm_new, tp_params *p, const char *name, int64_t c, double eps);
 #define tp_layer_norm_new(...) tp_layer_norm_new_at(TP_PLACE, __VA_ARGS__)
+/* tp_rms_norm over the last axis, of size c; no shift. eps 0: 1e-5. */
+TP_FN(tp_norm_layer, tp_rms_norm_new, tp_params *p, const char *name, int64_t c, double eps);
+#define tp_rms_norm_new(...) tp_rms_norm_new_at(TP_PLACE, __VA_ARGS__)
+/* tp_group_norm of x [n, c, ...]; the groups divide c (TP_E_SHAPE). eps 0: 1e-5. */
+TP_FN(tp_norm_layer, tp_group_norm_new, tp_params *p, const char *name, int64_t c,
+      int64_t groups, double eps);
+#define tp_group_norm_new(...) tp_group_norm_new_at(TP_PLACE, __VA_ARGS__)
 /* Over all axes but axis 1, of size c: with the batch's own mean and variance while the context trains
  * (tp_training), toward which the running ones move by `momentum` (0: 0.1) of the way; else with the running ones. */
 TP_FN(tp_norm_layer, tp_batch_norm_new, tp_params *p, const char *name, int64_t c,

@@ -40,12 +40,10 @@ static tp_tensor *refuse(const char *file, int line, tp_ctx *tp, const tp_window
                                   "its groups divide");
 }
 
-TPI_LAYER(tp_conv_layer, tp_conv_layer_new,
-          (tp_params * p, const char *name, int64_t c, int64_t oc, const tp_window *window,
-           const tp_layer_options *opt),
-          p, name, c, oc, window, opt)
+/* Weights of a convolution from c channels to oc, and a bias of n_bias numbers. */
+static tp_conv_layer layer(const char *file, int line, tp_params *part, int64_t c, int64_t oc,
+                           const tp_window *window, const tp_layer_options *opt, int64_t n_bias)
 {
-    tp_params *part = tpi_layer_part(file, line, p, name);
     const int n_axes = window ? count_axes(window) : 0;
     tp_conv_layer l = {0};
     int64_t shape[5], n_in;
@@ -58,7 +56,28 @@ TPI_LAYER(tp_conv_layer, tp_conv_layer_new,
         n_out = INT64_MAX; /* there is no such layer */
     l.window = *window;
     l.w = tpi_layer_weight(file, line, part, opt, n_axes + 2, shape, n_in, n_out);
-    l.b = tp_failed(l.w) ? l.w : tpi_layer_bias(file, line, part, opt, oc, n_in);
+    l.b = tp_failed(l.w) ? l.w : tpi_layer_bias(file, line, part, opt, n_bias, n_in);
+    return l;
+}
+
+TPI_LAYER(tp_conv_layer, tp_conv_layer_new,
+          (tp_params * p, const char *name, int64_t c, int64_t oc, const tp_window *window,
+           const tp_layer_options *opt),
+          p, name, c, oc, window, opt)
+{
+    return layer(file, line, tpi_layer_part(file, line, p, name), c, oc, window, opt, oc);
+}
+
+TPI_LAYER(tp_conv_layer, tp_conv_transpose_new,
+          (tp_params * p, const char *name, int64_t c, int64_t oc, const tp_window *window,
+           const int64_t *more, const tp_layer_options *opt),
+          p, name, c, oc, window, more, opt)
+{
+    tp_params *part = tpi_layer_part(file, line, p, name);
+    tp_conv_layer l = layer(file, line, part, oc, c, window, opt, oc);
+    l.transposed = true;
+    for (int i = 0; more && !tp_failed(l.w) && i < tp_rank(l.w) - 2; i++)
+        l.more[i] = more[i];
     return l;
 }
 
@@ -66,7 +85,8 @@ TPI_LAYER(tp_tensor *, tp_conv_layer_apply, (const tp_conv_layer *l, tp_tensor *
 {
     if (!l)
         return tp_fail(tp_ctx_of(x), TP_E_NULL, "the layer is NULL");
-    tp_tensor *y = tp_conv(x, l->w, &l->window);
+    tp_tensor *y = l->transposed ? tp_conv_transpose(x, l->w, &l->window, l->more)
+                                 : tp_conv(x, l->w, &l->window);
     if (!l->b || tp_failed(y))
         return y;
     const int64_t shape[5] = {1, -1, 1, 1, 1};

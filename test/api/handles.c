@@ -58,6 +58,17 @@ static void conv_of(bed *b, const tp_window *window)
     tp_conv_layer_apply(&l, b->image);
 }
 
+static void conv_transpose_of(bed *b, const tp_window *window, int64_t more)
+{
+    tp_window w = *window;
+    w.kernel[0] = w.kernel[0] ? w.kernel[0] : 2;
+    w.kernel[1] = w.kernel[1] ? w.kernel[1] : 2;
+    const int64_t all[2] = {more, 0};
+    const tp_conv_layer l =
+        tp_conv_transpose_new(tp_params_new(b->tp), "l", 2, 3, &w, all, NULL);
+    tp_conv_layer_apply(&l, b->image);
+}
+
 static void norm_of(bed *b, tp_norm_layer l)
 {
     tp_norm_layer_apply(&l, b->image);
@@ -76,7 +87,8 @@ static void lose(bed *b, tp_loss_options o)
 static void read_as(bed *b, int64_t blank)
 {
     tp_tensor *n = tp_full(b->tp, TP_I64, TP_DIMS(4), 1);
-    tp_ctc_loss(tp_select(b->image, 0, 0), tp_full(b->tp, TP_I64, TP_DIMS(4, 1), 0), n, n, blank, TP_MEAN);
+    tp_ctc_loss(tp_select(b->image, 0, 0), tp_full(b->tp, TP_I64, TP_DIMS(4, 1), 0), n, n,
+                blank, TP_MEAN);
 }
 
 static void compile_within(bed *b, int64_t limit)
@@ -177,6 +189,15 @@ static void summed(bed *b, double weight)
     PLAIN(tp_batch_norm_new, c, tp_batch_norm_new(tp_params_new(b->tp), "l", v, 0, 0))        \
     REAL(tp_batch_norm_new, eps, norm_of(b, tp_batch_norm_new(tp_params_new(b->tp), "l", 2, 0, v))) \
     REAL(tp_batch_norm_new, momentum, norm_of(b, tp_batch_norm_new(tp_params_new(b->tp), "l", 2, v, 0))) \
+    PLAIN(tp_rms_norm_new, c, tp_rms_norm_new(tp_params_new(b->tp), "l", v, 0))                \
+    REAL(tp_rms_norm_new, eps, norm_of(b, tp_rms_norm_new(tp_params_new(b->tp), "l", 4, v)))   \
+    PLAIN(tp_group_norm_new, c, tp_group_norm_new(tp_params_new(b->tp), "l", v, 1, 0))         \
+    PLAIN(tp_group_norm_new, groups, tp_group_norm_new(tp_params_new(b->tp), "l", 2, v, 0))    \
+    REAL(tp_group_norm_new, eps, norm_of(b, tp_group_norm_new(tp_params_new(b->tp), "l", 2, 1, v))) \
+    PLAIN(tp_conv_transpose_new, c, tp_conv_transpose_new(tp_params_new(b->tp), "l", v, 2, TP_SQUARE(3, 1, 0), NULL, NULL)) \
+    PLAIN(tp_conv_transpose_new, oc, tp_conv_transpose_new(tp_params_new(b->tp), "l", 2, v, TP_SQUARE(3, 1, 0), NULL, NULL)) \
+    WINDOW(tp_conv_transpose_new, window, conv_transpose_of(b, v, 0))                          \
+    PLAIN(tp_conv_transpose_new, more, conv_transpose_of(b, &(tp_window){.groups = 1}, v))     \
     REAL(tp_dropout_apply, p, tp_dropout_apply(b->x, v))                                       \
     PLAIN(tp_initial, shape, tp_initial(b->tp, TP_INIT_ZEROS, 0, TP_DIMS(v), 1, 1))            \
     REAL(tp_initial, gain, tp_initial(b->tp, TP_INIT_FAN_IN, v, TP_DIMS(2), 1, 1))             \

@@ -36,6 +36,17 @@ MISUSE(tp_conv_layer_new)
     BAD(b, TP_E_SHAPE, tp_conv_layer_new(tp_params_new(b->tp), "l", INT64_MAX, 3, TP_SQUARE(INT64_MAX, 1, 0), NULL).w);
 }
 
+MISUSE(tp_conv_transpose_new)
+{
+    what = ""; /* the texts name the layer or the optimizer */
+    tp_params *p = tp_params_new(b->tp);
+    assert_true(tp_failed(tp_conv_transpose_new(NULL, "l", 2, 3, TP_SQUARE(2, 1, 0), NULL, NULL).w));
+    BAD(b, TP_E_NULL, tp_conv_transpose_new(p, NULL, 2, 3, TP_SQUARE(2, 1, 0), NULL, NULL).w);
+    BAD(b, TP_E_NULL, tp_conv_transpose_new(p, "l", 2, 3, NULL, NULL, NULL).w);
+    BAD(b, TP_E_SHAPE, tp_conv_transpose_new(p, "l", -2, 3, TP_SQUARE(2, 1, 0), NULL, NULL).w);
+    BAD(b, TP_E_SHAPE, tp_conv_transpose_new(p, "l", 2, 3, &(tp_window){.kernel = {2}, .groups = 2}, NULL, NULL).b);
+}
+
 MISUSE(tp_conv_layer_apply)
 {
     what = ""; /* the texts name the layer or the optimizer */
@@ -43,6 +54,10 @@ MISUSE(tp_conv_layer_apply)
     OPERAND(b, b->image, tp_conv_layer_apply(&l, x));
     STICKS(b, tp_conv_layer_apply(NULL, b->image));
     STICKS(b, tp_conv_layer_apply(&empty, b->image));
+    STICKS(b, tp_conv_layer_apply(&l, b->f));
+    const int64_t more[2] = {-1, 0};
+    l = tp_conv_transpose_new(tp_params_new(b->tp), "l", 2, 3, TP_SQUARE(2, 1, 0), more, NULL);
+    STICKS(b, tp_conv_layer_apply(&l, b->image));
     STICKS(b, tp_conv_layer_apply(&l, b->f));
 }
 
@@ -203,6 +218,9 @@ MISUSE(tp_initial)
     BAD(b, TP_E_VALUE, tp_initial(b->tp, (tp_init)-1, 0, TP_DIMS(2), 1, 1));
     BAD(b, TP_E_SHAPE, tp_initial(b->tp, TP_INIT_ZEROS, 0, TP_DIMS(-2), 1, 1));
     BAD(b, TP_E_SHAPE, tp_initial(b->tp, TP_INIT_FAN_IN, 0, TP_DIMS(2), 0, 1));
+    BAD(b, TP_E_SHAPE, tp_initial(b->tp, TP_INIT_ORTHOGONAL, 0, TP_DIMS(2), 1, 1));
+    BAD(b, TP_E_SHAPE, tp_initial(b->tp, TP_INIT_ORTHOGONAL, 0, TP_DIMS(-2, 2), 1, 1));
+    BAD(b, TP_E_SHAPE, tp_initial(b->tp, TP_INIT_TRUNCATED_NORMAL, 0, TP_DIMS(-2), 1, 1));
 }
 
 MISUSE(tp_embedding_new)
@@ -244,6 +262,27 @@ MISUSE(tp_batch_norm_new)
     BAD(b, TP_E_SHAPE, tp_batch_norm_new(p, "l", -3, 0, 0).var);
 }
 
+MISUSE(tp_rms_norm_new)
+{
+    what = ""; /* the texts name the layer */
+    tp_params *p = tp_params_new(b->tp);
+    assert_true(tp_failed(tp_rms_norm_new(NULL, "l", 3, 0).scale));
+    BAD(b, TP_E_NULL, tp_rms_norm_new(p, NULL, 3, 0).scale);
+    BAD(b, TP_E_SHAPE, tp_rms_norm_new(p, "l", -3, 0).scale);
+}
+
+MISUSE(tp_group_norm_new)
+{
+    what = ""; /* the texts name the layer */
+    tp_params *p = tp_params_new(b->tp);
+    assert_true(tp_failed(tp_group_norm_new(NULL, "l", 3, 1, 0).scale));
+    BAD(b, TP_E_NULL, tp_group_norm_new(p, NULL, 3, 3, 0).scale);
+    BAD(b, TP_E_SHAPE, tp_group_norm_new(p, "l", -4, 2, 0).shift);
+    BAD(b, TP_E_SHAPE, tp_group_norm_new(p, "l", 4, 3, 0).shift);
+    BAD(b, TP_E_SHAPE, tp_group_norm_new(p, "l", 4, 0, 0).shift);
+    BAD(b, TP_E_SHAPE, tp_group_norm_new(p, "l", 4, -2, 0).shift);
+}
+
 MISUSE(tp_norm_layer_apply)
 {
     what = ""; /* the texts name the ops */
@@ -253,6 +292,12 @@ MISUSE(tp_norm_layer_apply)
     STICKS(b, tp_norm_layer_apply(NULL, b->image));
     STICKS(b, tp_norm_layer_apply(&l, b->i));
     l = tp_layer_norm_new(p, "rows", 7, 0);
+    STICKS(b, tp_norm_layer_apply(&l, b->image));
+    l = tp_rms_norm_new(p, "squares", 7, 0);
+    STICKS(b, tp_norm_layer_apply(&l, b->image));
+    l = tp_group_norm_new(p, "groups", 6, 3, 0);
+    STICKS(b, tp_norm_layer_apply(&l, b->image));
+    l.kind = (tp_norm_kind)4;
     STICKS(b, tp_norm_layer_apply(&l, b->image));
 }
 
@@ -645,6 +690,8 @@ const misuse misuse_nn[] = {
     LISTED(tp_embedding_new),
     LISTED(tp_initial),
     LISTED(tp_layer_norm_new),
+    LISTED(tp_rms_norm_new),
+    LISTED(tp_group_norm_new),
     LISTED(tp_norm_layer_apply),
     LISTED(tp_params_add),
     LISTED(tp_params_add_state),
@@ -666,6 +713,7 @@ const misuse misuse_nn[] = {
     LISTED(tp_dense_new),
     LISTED(tp_dense_apply),
     LISTED(tp_conv_layer_new),
+    LISTED(tp_conv_transpose_new),
     LISTED(tp_conv_layer_apply),
     LISTED(tp_sgd_new),
     LISTED(tp_adam_new),

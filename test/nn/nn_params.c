@@ -106,13 +106,14 @@ static void initialisers(void **state)
         tp_init init;
         double gain, most, squares; /* no element is larger; the mean of squares */
     } all[] = {
-        {TP_INIT_FAN_IN,          0,   0.141421357, 1.0 / 50 / 3},
-        {TP_INIT_KAIMING_UNIFORM, 0,   0.346410163, 6.0 / 50 / 3},
-        {TP_INIT_KAIMING_NORMAL,  2,   10,          4 * 2.0 / 50},
-        {TP_INIT_XAVIER_UNIFORM,  0,   0.292770023, 6.0 / 70 / 3},
-        {TP_INIT_XAVIER_NORMAL,   0,   10,          2.0 / 70    },
-        {TP_INIT_NORMAL,          0.5, 10,          0.25        },
-        {TP_INIT_ZEROS,           0,   0,           0           },
+        {TP_INIT_FAN_IN,           0,   0.141421357, 1.0 / 50 / 3    },
+        {TP_INIT_KAIMING_UNIFORM,  0,   0.346410163, 6.0 / 50 / 3    },
+        {TP_INIT_KAIMING_NORMAL,   2,   10,          4 * 2.0 / 50    },
+        {TP_INIT_XAVIER_UNIFORM,   0,   0.292770023, 6.0 / 70 / 3    },
+        {TP_INIT_XAVIER_NORMAL,    0,   10,          2.0 / 70        },
+        {TP_INIT_NORMAL,           0.5, 10,          0.25            },
+        {TP_INIT_ZEROS,            0,   0,           0               },
+        {TP_INIT_TRUNCATED_NORMAL, 0.5, 1,           0.25 * 0.7737413},
     };
     for (size_t i = 0; i < sizeof all / sizeof *all; i++) {
         tp_tensor *t = tp_initial(tp, all[i].init, all[i].gain, TP_DIMS(100, 200), 50, 20);
@@ -120,8 +121,40 @@ static void initialisers(void **state)
         const double squares = tp_item(tp_mean(tp_square(t), TP_ALL, false));
         assert_true(fabs(squares - all[i].squares) <= 0.05 * all[i].squares);
     }
-    assert_int_equal(tp_status_of(tp_initial(tp, (tp_init)7, 0, TP_DIMS(2), 1, 1)), TP_E_VALUE);
+    assert_int_equal(tp_status_of(tp_initial(tp, (tp_init)9, 0, TP_DIMS(2), 1, 1)), TP_E_VALUE);
     tp_clear_error(tp);
+}
+
+/* Rows, or columns, of length gain that are orthogonal, in a matrix of the first axis and all others. */
+static void initial_orthogonal(void **state)
+{
+    tp_ctx *tp = *state;
+    static const int64_t shapes[][3] = {
+        {7, 5, 1},
+        {5, 7, 1},
+        {6, 2, 3},
+        {3, 4, 5},
+        {1, 1, 1},
+        {9, 1, 1}
+    };
+    for (size_t i = 0; i < sizeof shapes / sizeof *shapes; i++) {
+        const int64_t m = shapes[i][0], n = shapes[i][1] * shapes[i][2];
+        tp_tensor *w = tp_initial(tp, TP_INIT_ORTHOGONAL, 2, 3, shapes[i], 1, 1);
+        w = tp_reshape(w, TP_DIMS(m, n));
+        tp_tensor *turned = tp_swap(w, 0, 1);
+        tp_tensor *product = m < n ? tp_matmul(w, turned) : tp_matmul(turned, w);
+        tp_tensor *right = tp_mul(tp_eye(tp, TP_F32, m < n ? m : n, m < n ? m : n, 0), 4);
+        tp_tensor *most = tp_reduce_max(tp_abs(tp_sub(product, right)), TP_ALL, false);
+        assert_true(tp_item(most) < 1e-5);
+    }
+    /* of one number both signs */
+    double sum = 0;
+    for (int i = 0; i < 100; i++)
+        sum += tp_item(tp_initial(tp, TP_INIT_ORTHOGONAL, 0, TP_DIMS(1, 1), 1, 1));
+    assert_true(fabs(sum) < 50);
+    assert_int_equal(tp_status_of(tp_initial(tp, TP_INIT_ORTHOGONAL, 0, TP_DIMS(2), 1, 1)),
+                     TP_E_SHAPE);
+    EXPECT_ERROR(tp, TP_E_SHAPE, "orthogonal values need two axes at least");
 }
 
 static void convolutions_of_any_axes(void **state)
@@ -290,6 +323,7 @@ int main(void)
     static const struct CMUnitTest tests[] = {CASE(named),
                                               CASE(names_refused),
                                               CASE(initialisers),
+                                              CASE(initial_orthogonal),
                                               CASE(convolutions_of_any_axes),
                                               CASE(embeds),
                                               CASE(trains_and_is_used),

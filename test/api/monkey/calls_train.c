@@ -76,8 +76,9 @@ CALL(tp_initial)
 {
     tp_ctx *tp = ctx(m);
     const double gain = number(m);
-    const int64_t n = size(m), n_in = size(m);
-    return put(m, tp_initial(tp, (tp_init)(below(m, 9) - 1), gain, TP_DIMS(n), n_in, size(m)));
+    const int64_t n = size(m), k = size(m), n_in = size(m);
+    return put(m,
+               tp_initial(tp, (tp_init)(below(m, 11) - 1), gain, TP_DIMS(n, k), n_in, size(m)));
 }
 
 CALL(tp_embedding_new)
@@ -102,6 +103,22 @@ CALL(tp_layer_norm_new)
     return put_both(m, l.scale, l.shift);
 }
 
+CALL(tp_rms_norm_new)
+{
+    tp_params *p = tree(m);
+    const char *of = name(m);
+    return put(m, tp_rms_norm_new(p, of, size(m), number(m)).scale);
+}
+
+CALL(tp_group_norm_new)
+{
+    tp_params *p = tree(m);
+    const char *of = name(m);
+    const int64_t c = size(m), groups = below(m, 2) ? 1 : size(m);
+    const tp_norm_layer l = tp_group_norm_new(p, of, c, groups, number(m));
+    return put_both(m, l.scale, l.shift);
+}
+
 CALL(tp_batch_norm_new)
 {
     tp_params *p = tree(m);
@@ -115,7 +132,11 @@ CALL(tp_batch_norm_new)
 CALL(tp_norm_layer_apply)
 {
     tp_tensor *x = tensor(m);
-    tp_norm_layer l = {.scale = fellow(m, x), .shift = fellow(m, x), .eps = number(m)};
+    tp_norm_layer l = {.scale = fellow(m, x),
+                       .shift = fellow(m, x),
+                       .eps = number(m),
+                       .kind = (tp_norm_kind)below(m, 5),
+                       .groups = size(m)};
     if (below(m, 2) && m->depth == 0)
         l.mean = l.var = variable(m);
     return put(m, tp_norm_layer_apply(rarely(m) ? NULL : &l, x));
@@ -153,11 +174,24 @@ CALL(tp_conv_layer_new)
     return put_both(m, l.w, l.b);
 }
 
+CALL(tp_conv_transpose_new)
+{
+    tp_ctx *tp = ctx(m);
+    const char *of = name(m);
+    const int64_t c = size(m), oc = size(m), k = size(m), stride = size(m);
+    const int64_t more[2] = {below(m, 2), below(m, 3) - 1};
+    const tp_conv_layer l = tp_conv_transpose_new(
+        tp_params_new(tp), of, c, oc, TP_SQUARE(k, stride, below(m, 2)), more, NULL);
+    return put_both(m, l.w, l.b);
+}
+
 CALL(tp_conv_layer_apply)
 {
     tp_tensor *x = tensor(m);
     tp_conv_layer l = {.w = fellow(m, x), .b = tensor(m)};
     window(m, &l.window, false);
+    l.transposed = below(m, 3) == 0;
+    l.more[0] = below(m, 2);
     if (below(m, 3) == 0) {
         x = fresh(m, TP_F32, TP_DIMS(1, 2, 4, 4));
         l.w = fresh(m, TP_F32, TP_DIMS(2, 2, 3, 3));

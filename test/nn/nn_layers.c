@@ -1,0 +1,170 @@
+/* Layers against the functions and loops that they stand for: eagerly, in graphs and captured. */
+#include "common/same.h"
+#include "common/unit.h"
+#include "tapir/tapir.h"
+
+#include <math.h>
+
+static tp_tensor *drawn(tp_ctx *tp, int rank, const int64_t *shape)
+{
+    return tp_uniform(tp, TP_F32, rank, shape, -1, 1);
+}
+
+static void expect_same(tp_tensor *got, tp_tensor *want)
+{
+    char why[300];
+    if (!same_tensors(got, want, SAME_ZEROS_BITS, why, sizeof why))
+        fail_msg("%s", why);
+}
+
+/* ---- all modes ---------------------------------------------------------------------------------- */
+
+typedef struct layer {
+    tp_tensor *(*apply)(const void *layer, tp_tensor *x);
+    const void *of;
+    tp_tensor *w; /* a parameter of it */
+} layer;
+
+/* What the layer gives, and the gradient of its squares to w. */
+static void body(void *user, int n_in, tp_tensor *const *in, int n_out, tp_tensor **out)
+{
+    (void)n_in, (void)n_out;
+    const layer *l = user;
+    out[0] = l->apply(l->of, in[0]);
+    out[1] = tp_grad(tp_sum(tp_square(out[0]), TP_ALL, false), l->w);
+}
+
+/* A graph of any first size. */
+static void in_a_graph(tp_ctx *tp, layer *l, tp_tensor *x, tp_tensor *const *want)
+{
+    tp_graph *g = tp_graph_new(tp);
+    int64_t shape[TP_MAX_RANK] = {tp_symbol(g, "n")};
+    for (int i = 1; i < tp_rank(x); i++)
+        shape[i] = tp_size(x, i);
+    tp_tensor *in = tp_placeholder(g, "x", TP_F32, tp_rank(x), shape), *out[2], *got[2];
+    body(l, 1, &in, 2, out);
+    tp_name(out[0], "y");
+    tp_name(out[1], "dw");
+    assert_int_equal(tp_graph_run(g, TP_FEEDS({"x", x}), TP_NAMES("y", "dw"), got), TP_OK);
+    for (int i = 0; i < 2; i++)
+        expect_same(got[i], want[i]);
+    tp_graph_free(g);
+}
+
+static void captured(tp_ctx *tp, layer *l, tp_tensor *x, tp_tensor *const *want)
+{
+    for (int pure = 0; pure < 2; pure++) {
+        tp_function *f =
+            tp_function_new(tp, "layer", body, l,
+                            &(tp_function_options){.engine = TP_ENGINE_TILES, .pure = pure});
+        for (int i = 0; i < 4; i++) {
+            tp_tensor *got[2];
+            assert_int_equal(tp_function_call(f, 1, &x, 2, got), TP_OK);
+            for (int k = 0; k < 2; k++)
+                expect_same(got[k], want[k]);
+        }
+        tp_function_free(f);
+    }
+}
+
+/* The layer's y, which is `want`, has the same bits everywhere, and so has its gradient. */
+static void in_all_modes(layer l, tp_tensor *x, tp_tensor *want)
+{
+    tp_ctx *tp = tp_ctx_of(x);
+    tp_tensor *eager[2];
+    body(&l, 1, &x, 2, eager);
+    expect_same(eager[0], want);
+    expect_same(eager[1], tp_grad(tp_sum(tp_square(want), TP_ALL, false), l.w));
+    in_a_graph(tp, &l, x, eager);
+    captured(tp, &l, x, eager);
+    assert_int_equal(tp_error(tp), TP_OK);
+}
+
+/* ---- norms -------------------------------------------------------------------------------------- */
+
+static tp_tensor *norm(const void *of, tp_tensor *x)
+{
+    return tp_norm_layer_apply((const tp_norm_layer *)of, x);
+}
+
+static void norms(void **state)
+{
+    tp_ctx *tp = *state;
+    tp_params *p = tp_params_new(tp);
+    const tp_norm_layer group = tp_group_norm_new(p, "group", 6, 3, 1e-3),
+                        rms = tp_rms_norm_new(p, "rms", 5, 0);
+    assert_int_equal(tp_params_n(p), 3);
+    assert_ptr_equal(tp_params_find(p, "group.shift"), group.shift);
+    assert_ptr_equal(tp_params_find(p, "rms.scale"), rms.scale);
+    tp_assign(group.scale, drawn(tp, TP_DIMS(6)));
+    tp_assign(group.shift, drawn(tp, TP_DIMS(6)));
+    tp_assign(rms.scale, drawn(tp, TP_DIMS(5)));
+    tp_tensor *x = drawn(tp, TP_DIMS(2, 6, 5));
+    in_all_modes((layer){norm, &group, group.scale}, x,
+                 tp_group_norm(x, 3, group.scale, group.shift, 1e-3));
+    in_all_modes((layer){norm, &rms, rms.scale}, x, tp_rms_norm(x, rms.scale, 1e-5));
+    assert_true(tp_failed(tp_group_norm_new(p, "odd", 6, 4, 0).scale));
+    EXPECT_ERROR(tp, TP_E_SHAPE, "the groups do not divide the channels");
+}
+
+/* ---- transposed convolutions -------------------------------------------------------------------- */
+
+static tp_tensor *convolve(const void *of, tp_tensor *x)
+{
+    return tp_conv_layer_apply((const tp_conv_layer *)of, x);
+}
+
+enum {
+    N = 2,
+    C = 4,
+    OC = 6,
+    K = 3,
+    STEP = 2,
+    PAD = 1,
+    IN = 5,
+    OUT = (IN - 1) * STEP + K - 2 * PAD + 1
+};
+
+/* Each input is added, times the kernel, to the outputs that it reaches; two groups. */
+static void spread_by_loops(const float *x, const float *w, const float *b, double *y)
+{
+    for (int n = 0; n < N; n++)
+        for (int o = 0; o < OC * OUT; o++)
+            y[n * OC * OUT + o] = b[o / OUT];
+    for (int n = 0; n < N; n++)
+        for (int c = 0; c < C; c++)
+            for (int o = 0; o < OC / 2; o++)
+                for (int i = 0; i < IN; i++)
+                    for (int k = 0; k < K; k++) {
+                        const int to = i * STEP + k - PAD, oc = c / (C / 2) * (OC / 2) + o;
+                        if (to >= 0 && to < OUT)
+                            y[(n * OC + oc) * OUT + to] +=
+                                (double)x[(n * C + c) * IN + i] * w[(c * (OC / 2) + o) * K + k];
+                    }
+}
+
+static void transposed_convolutions(void **state)
+{
+    tp_ctx *tp = *state;
+    tp_params *p = tp_params_new(tp);
+    const tp_window window = {
+        .kernel = {K}, .stride = {STEP}, .pad_lo = {PAD}, .pad_hi = {PAD}, .groups = 2};
+    const int64_t more[1] = {1};
+    const tp_conv_layer l = tp_conv_transpose_new(p, "up", C, OC, &window, more, NULL);
+    assert_ptr_equal(tp_params_find(p, "up.b"), l.b);
+    tp_tensor *x = drawn(tp, TP_DIMS(N, C, IN)), *y = tp_conv_layer_apply(&l, x);
+    double want[N * OC * OUT];
+    spread_by_loops(tp_data(x), tp_data(l.w), tp_data(l.b), want);
+    assert_int_equal(tp_count(y), N * OC * OUT);
+    for (int i = 0; i < N * OC * OUT; i++)
+        assert_true(fabs(((const float *)tp_data(y))[i] - want[i]) < 1e-5);
+    in_all_modes(
+        (layer){convolve, &l, l.w}, x,
+        tp_add(tp_conv_transpose(x, l.w, &window, more), tp_reshape(l.b, TP_DIMS(1, -1, 1))));
+}
+
+int main(void)
+{
+    static const struct CMUnitTest tests[] = {CASE(norms), CASE(transposed_convolutions)};
+    return cmocka_run_group_tests(tests, NULL, NULL);
+}
