@@ -492,6 +492,41 @@ TP_FN(tp_norm_layer, tp_batch_norm_new, tp_params *p, const char *name, int64_t 
 TP_FN(tp_tensor *, tp_norm_layer_apply, const tp_norm_layer *l, tp_tensor *x);
 #define tp_norm_layer_apply(l, x) tp_norm_layer_apply_at(TP_PLACE, l, TP_OPERAND(x))
 
+/* NULL: zeros. */
+typedef struct tp_recurrent_layer_options {
+    int layers;       /* one on top of the other, at most TP_MAX_RECURRENT; 0: 1 */
+    bool both;        /* both directions */
+    bool batch_first; /* x [n, t, k], y [n, t, m] */
+    bool no_bias;
+    double dropout; /* tp_dropout_apply of what goes from one layer to the next */
+} tp_recurrent_layer_options;
+#define TP_MAX_RECURRENT 8
+/* Layer i has "name.i.w", "name.i.r", "name.i.wb", "name.i.rb" (struct tp_recurrent), all uniform in +-1 / sqrt(m) as
+ * in PyTorch, and with both directions the same again below "name.i.back". */
+typedef struct tp_recurrent_layer {
+    tp_recurrent w[TP_MAX_RECURRENT][2]; /* forward, back */
+    int n_gates;                         /* 4: LSTM, 3: GRU, 1: RNN */
+    tp_recurrent_layer_options options;
+} tp_recurrent_layer;
+/* k inputs, m numbers of state; layers above the first have m or, of both directions, 2 * m inputs. After an error
+ * the first weights are failed tensors. */
+TP_FN(tp_recurrent_layer, tp_lstm_new, tp_params *p, const char *name, int64_t k, int64_t m,
+      const tp_recurrent_layer_options *opt);
+#define tp_lstm_new(...) tp_lstm_new_at(TP_PLACE, __VA_ARGS__)
+TP_FN(tp_recurrent_layer, tp_gru_new, tp_params *p, const char *name, int64_t k, int64_t m,
+      const tp_recurrent_layer_options *opt);
+#define tp_gru_new(...) tp_gru_new_at(TP_PLACE, __VA_ARGS__)
+TP_FN(tp_recurrent_layer, tp_rnn_new, tp_params *p, const char *name, int64_t k, int64_t m,
+      const tp_recurrent_layer_options *opt);
+#define tp_rnn_new(...) tp_rnn_new_at(TP_PLACE, __VA_ARGS__)
+/* x [t, n, k] -> [t, n, m], or [t, n, 2 * m] of both directions, from the last layer. lengths [n], *h and *c as for
+ * tp_lstm, but the states of all layers: [layers, n, m], or [layers * 2, n, m], of each layer forward and back. Only an
+ * LSTM has *c. */
+TP_FN(tp_tensor *, tp_recurrent_layer_apply, const tp_recurrent_layer *l, tp_tensor *x,
+      tp_tensor *lengths, tp_tensor **h, tp_tensor **c);
+#define tp_recurrent_layer_apply(l, x, ...)                                                    \
+    tp_recurrent_layer_apply_at(TP_PLACE, l, TP_OPERAND(x), __VA_ARGS__)
+
 /* tp_dropout while the context trains, else x. */
 TP_FN(tp_tensor *, tp_dropout_apply, tp_tensor *x, double p);
 #define tp_dropout_apply(x, ...) tp_dropout_apply_at(TP_PLACE, TP_OPERAND(x), __VA_ARGS__)

@@ -69,6 +69,13 @@ static void conv_transpose_of(bed *b, const tp_window *window, int64_t more)
     tp_conv_layer_apply(&l, b->image);
 }
 
+static void dropped(bed *b, double dropout)
+{
+    const tp_recurrent_layer_options opt = {.layers = 2, .dropout = dropout};
+    const tp_recurrent_layer l = tp_rnn_new(tp_params_new(b->tp), "l", 4, 2, &opt);
+    tp_recurrent_layer_apply(&l, tp_select(b->image, 0, 0), NULL, NULL, NULL);
+}
+
 static void norm_of(bed *b, tp_norm_layer l)
 {
     tp_norm_layer_apply(&l, b->image);
@@ -198,6 +205,13 @@ static void summed(bed *b, double weight)
     PLAIN(tp_conv_transpose_new, oc, tp_conv_transpose_new(tp_params_new(b->tp), "l", 2, v, TP_SQUARE(3, 1, 0), NULL, NULL)) \
     WINDOW(tp_conv_transpose_new, window, conv_transpose_of(b, v, 0))                          \
     PLAIN(tp_conv_transpose_new, more, conv_transpose_of(b, &(tp_window){.groups = 1}, v))     \
+    PLAIN(tp_lstm_new, k, tp_lstm_new(tp_params_new(b->tp), "l", v, 2, NULL))                  \
+    PLAIN(tp_lstm_new, m, tp_lstm_new(tp_params_new(b->tp), "l", 2, v, NULL))                  \
+    PLAIN(tp_gru_new, k, tp_gru_new(tp_params_new(b->tp), "l", v, 2, NULL))                    \
+    PLAIN(tp_gru_new, m, tp_gru_new(tp_params_new(b->tp), "l", 2, v, NULL))                    \
+    PLAIN(tp_rnn_new, k, tp_rnn_new(tp_params_new(b->tp), "l", v, 2, NULL))                    \
+    PLAIN(tp_rnn_new, m, tp_rnn_new(tp_params_new(b->tp), "l", 2, v, NULL))                    \
+    REAL(tp_recurrent_layer_options, dropout, dropped(b, v))                                   \
     REAL(tp_dropout_apply, p, tp_dropout_apply(b->x, v))                                       \
     PLAIN(tp_initial, shape, tp_initial(b->tp, TP_INIT_ZEROS, 0, TP_DIMS(v), 1, 1))            \
     REAL(tp_initial, gain, tp_initial(b->tp, TP_INIT_FAN_IN, v, TP_DIMS(2), 1, 1))             \

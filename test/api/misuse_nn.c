@@ -301,6 +301,44 @@ MISUSE(tp_norm_layer_apply)
     STICKS(b, tp_norm_layer_apply(&l, b->image));
 }
 
+#define RECURRENT(make)                                                                        \
+    MISUSE(make)                                                                               \
+    {                                                                                          \
+        what = ""; /* the texts name the layer */                                              \
+        tp_params *p = tp_params_new(b->tp);                                                   \
+        const tp_recurrent_layer_options many = {.layers = 9}, few = {.layers = -1};           \
+        assert_true(tp_failed(make(NULL, "l", 3, 2, NULL).w[0][0].w));                         \
+        BAD(b, TP_E_NULL, make(p, NULL, 3, 2, NULL).w[0][0].r);                                \
+        BAD(b, TP_E_SHAPE, make(p, "l", 0, 2, NULL).w[0][0].r);                                \
+        BAD(b, TP_E_SHAPE, make(p, "l", 3, -2, NULL).w[0][0].w);                               \
+        BAD(b, TP_E_SHAPE, make(p, "l", 3, INT64_MAX / 2, NULL).w[0][0].w);                    \
+        BAD(b, TP_E_VALUE, make(p, "l", 3, 2, &many).w[0][0].w);                               \
+        BAD(b, TP_E_VALUE, make(p, "l", 3, 2, &few).w[0][0].w);                                \
+    }
+RECURRENT(tp_lstm_new)
+RECURRENT(tp_gru_new)
+RECURRENT(tp_rnn_new)
+
+MISUSE(tp_recurrent_layer_apply)
+{
+    what = ""; /* the texts name the functions */
+    const tp_recurrent_layer l = tp_lstm_new(tp_params_new(b->tp), "l", 3, 2, NULL), empty = {0};
+    tp_tensor *steps = tp_unsqueeze(b->f, 0), *h = b->f, *c = NULL;
+    OPERAND(b, steps, tp_recurrent_layer_apply(&l, x, NULL, NULL, NULL));
+    STICKS(b, tp_recurrent_layer_apply(&l, steps, b->failed, NULL, NULL));
+    STICKS(b, tp_recurrent_layer_apply(NULL, steps, NULL, NULL, NULL));
+    STICKS(b, tp_recurrent_layer_apply(&empty, steps, NULL, NULL, NULL));
+    STICKS(b, tp_recurrent_layer_apply(&l, b->f, NULL, NULL, NULL));
+    STICKS(b, tp_recurrent_layer_apply(&l, steps, b->c, NULL, NULL));
+    STICKS(b, tp_recurrent_layer_apply(&l, steps, NULL, &h, &c));
+    assert_true(tp_failed(h) && tp_failed(c));
+    c = b->failed;
+    STICKS(b, tp_recurrent_layer_apply(&l, steps, NULL, NULL, &c));
+    tp_recurrent_layer odd = l;
+    odd.n_gates = 2;
+    STICKS(b, tp_recurrent_layer_apply(&odd, steps, NULL, NULL, NULL));
+}
+
 MISUSE(tp_dropout_apply)
 {
     what = ""; /* the texts name the ops */
@@ -692,6 +730,10 @@ const misuse misuse_nn[] = {
     LISTED(tp_layer_norm_new),
     LISTED(tp_rms_norm_new),
     LISTED(tp_group_norm_new),
+    LISTED(tp_lstm_new),
+    LISTED(tp_gru_new),
+    LISTED(tp_rnn_new),
+    LISTED(tp_recurrent_layer_apply),
     LISTED(tp_norm_layer_apply),
     LISTED(tp_params_add),
     LISTED(tp_params_add_state),

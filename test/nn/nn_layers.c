@@ -67,14 +67,16 @@ static void captured(tp_ctx *tp, layer *l, tp_tensor *x, tp_tensor *const *want)
     }
 }
 
-/* The layer's y, which is `want`, has the same bits everywhere, and so has its gradient. */
+/* The layer's y, which is `want` unless that is NULL, has the same bits everywhere, and so has its gradient. */
 static void in_all_modes(layer l, tp_tensor *x, tp_tensor *want)
 {
     tp_ctx *tp = tp_ctx_of(x);
     tp_tensor *eager[2];
     body(&l, 1, &x, 2, eager);
-    expect_same(eager[0], want);
-    expect_same(eager[1], tp_grad(tp_sum(tp_square(want), TP_ALL, false), l.w));
+    if (want) {
+        expect_same(eager[0], want);
+        expect_same(eager[1], tp_grad(tp_sum(tp_square(want), TP_ALL, false), l.w));
+    }
     in_a_graph(tp, &l, x, eager);
     captured(tp, &l, x, eager);
     assert_int_equal(tp_error(tp), TP_OK);
@@ -163,8 +165,106 @@ static void transposed_convolutions(void **state)
         tp_add(tp_conv_transpose(x, l.w, &window, more), tp_reshape(l.b, TP_DIMS(1, -1, 1))));
 }
 
+/* ---- recurrent ---------------------------------------------------------------------------------- */
+
+static tp_tensor *recur(const void *of, tp_tensor *x)
+{
+    return tp_recurrent_layer_apply((const tp_recurrent_layer *)of, x, NULL, NULL, NULL);
+}
+
+/* Two layers in one direction are one on what the other gives; their states lie side by side. */
+static void recurrent(void **state)
+{
+    tp_ctx *tp = *state;
+    tp_params *p = tp_params_new(tp);
+    const tp_recurrent_layer l =
+        tp_lstm_new(p, "lstm", 3, 4, &(tp_recurrent_layer_options){.layers = 2});
+    static const char *const names[] = {"lstm.0.w", "lstm.0.r", "lstm.0.wb", "lstm.0.rb",
+                                        "lstm.1.w", "lstm.1.r", "lstm.1.wb", "lstm.1.rb"};
+    assert_int_equal(tp_params_n(p), 8);
+    for (int i = 0; i < 8; i++) {
+        assert_string_equal(tp_params_name(p, i), names[i]);
+        tp_tensor *most = tp_reduce_max(tp_abs(tp_params_tensor(p, i)), TP_ALL, false);
+        assert_true(tp_item(most) <= 0.5); /* 1 / sqrt(4) */
+    }
+    tp_tensor *x = drawn(tp, TP_DIMS(5, 2, 3)), *h0 = drawn(tp, TP_DIMS(2, 2, 4)),
+              *c0 = drawn(tp, TP_DIMS(2, 2, 4)), *h = h0, *c = c0, *hs[2], *cs[2];
+    for (int i = 0; i < 2; i++) {
+        hs[i] = tp_select(h0, 0, i);
+        cs[i] = tp_select(c0, 0, i);
+    }
+    tp_tensor *want =
+        tp_lstm(tp_lstm(x, l.w[0], NULL, &hs[0], &cs[0]), l.w[1], NULL, &hs[1], &cs[1]);
+    expect_same(tp_recurrent_layer_apply(&l, x, NULL, &h, &c), want);
+    expect_same(h, tp_stack(2, hs, 0));
+    expect_same(c, tp_stack(2, cs, 0));
+    in_all_modes((layer){recur, &l, l.w[0][0].r}, x,
+                 tp_lstm(tp_lstm(x, l.w[0], NULL, NULL, NULL), l.w[1], NULL, NULL, NULL));
+}
+
+/* The layer above sees both directions. */
+static void recurrent_both(void **state)
+{
+    tp_ctx *tp = *state;
+    tp_params *p = tp_params_new(tp);
+    const tp_recurrent_layer_options opt = {
+        .layers = 2, .both = true, .batch_first = true, .no_bias = true};
+    const tp_recurrent_layer l = tp_gru_new(p, "gru", 3, 4, &opt);
+    assert_int_equal(tp_params_n(p), 8);
+    assert_ptr_equal(tp_params_find(p, "gru.1.back.r"), l.w[1][1].r);
+    assert_int_equal(tp_size(l.w[1][0].w, 0), 8);
+    assert_null(l.w[0][0].wb);
+    const int64_t length[] = {5, 2};
+    tp_tensor *x = drawn(tp, TP_DIMS(2, 5, 3)), *h = NULL, *hs[2] = {NULL, NULL};
+    const tp_recurrent_options o = {.both = true,
+                                    .batch_first = true,
+                                    .lengths = tp_tensor_new(tp, TP_I64, TP_DIMS(2), length)};
+    tp_tensor *want = tp_gru(tp_gru(x, l.w[0], &o, &hs[0]), l.w[1], &o, &hs[1]), *none = h;
+    expect_same(tp_recurrent_layer_apply(&l, x, o.lengths, &h, &none), want);
+    expect_same(h, tp_concat(2, hs, 0));
+    assert_null(none);
+    const tp_recurrent_layer one = tp_rnn_new(p, "rnn", 3, 4, NULL);
+    in_all_modes((layer){recur, &one, one.w[0][0].w}, drawn(tp, TP_DIMS(4, 2, 3)), NULL);
+}
+
+/* Between the layers, in training, something goes. */
+static void recurrent_dropout(void **state)
+{
+    tp_ctx *tp = *state;
+    const tp_recurrent_layer l =
+        tp_rnn_new(tp_params_new(tp), "rnn", 3, 4,
+                   &(tp_recurrent_layer_options){.layers = 2, .dropout = 0.5});
+    tp_tensor *x = drawn(tp, TP_DIMS(5, 2, 3));
+    tp_seed(tp, 3);
+    tp_tensor *y = recur(&l, x);
+    tp_seed(tp, 3);
+    expect_same(y, tp_rnn(tp_dropout(tp_rnn(x, l.w[0], NULL, NULL), 0.5), l.w[1], NULL, NULL));
+    tp_training(tp, false);
+    expect_same(recur(&l, x), tp_rnn(tp_rnn(x, l.w[0], NULL, NULL), l.w[1], NULL, NULL));
+    tp_training(tp, true);
+}
+
+static void recurrent_refused(void **state)
+{
+    tp_ctx *tp = *state;
+    tp_params *p = tp_params_new(tp);
+    const tp_recurrent_layer_options many = {.layers = 9}, two = {.layers = 2};
+    assert_true(tp_failed(tp_lstm_new(p, "a", 3, 4, &many).w[0][0].w));
+    EXPECT_ERROR(tp, TP_E_VALUE, "a recurrent layer has 1 to 8 layers");
+    assert_true(tp_failed(tp_lstm_new(p, "a", 3, INT64_MAX / 2, NULL).w[0][0].w));
+    tp_clear_error(tp);
+    const tp_recurrent_layer l = tp_gru_new(p, "b", 3, 4, &two);
+    tp_tensor *x = drawn(tp, TP_DIMS(5, 2, 3)), *h = drawn(tp, TP_DIMS(1, 2, 4));
+    tp_tensor *y = tp_recurrent_layer_apply(&l, x, NULL, &h, NULL);
+    EXPECT_ERROR(tp, TP_E_SHAPE,
+                 "a state is not [layers, n, m], or [layers * 2, n, m] of both directions");
+    assert_ptr_equal(h, y);
+}
+
 int main(void)
 {
-    static const struct CMUnitTest tests[] = {CASE(norms), CASE(transposed_convolutions)};
+    static const struct CMUnitTest tests[] = {
+        CASE(norms),          CASE(transposed_convolutions), CASE(recurrent),
+        CASE(recurrent_both), CASE(recurrent_dropout),       CASE(recurrent_refused)};
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

@@ -142,6 +142,54 @@ CALL(tp_norm_layer_apply)
     return put(m, tp_norm_layer_apply(rarely(m) ? NULL : &l, x));
 }
 
+static tp_recurrent_layer_options recurrent_options(monkey *m)
+{
+    return (tp_recurrent_layer_options){.layers = rarely(m) ? -1 : below(m, 3),
+                                        .both = below(m, 2),
+                                        .batch_first = below(m, 2),
+                                        .no_bias = below(m, 2),
+                                        .dropout = below(m, 2) ? 0 : number(m)};
+}
+
+#define RECURRENT(make)                                                                        \
+    CALL(make)                                                                                 \
+    {                                                                                          \
+        tp_params *p = tree(m);                                                                \
+        const char *of = name(m);                                                              \
+        const tp_recurrent_layer_options opt = recurrent_options(m);                           \
+        const int64_t k = size(m);                                                             \
+        const tp_recurrent_layer l = make(p, of, k, size(m), below(m, 2) ? &opt : NULL);       \
+        return put_both(m, l.w[0][0].w, l.w[0][0].r);                                          \
+    }
+RECURRENT(tp_lstm_new)
+RECURRENT(tp_gru_new)
+RECURRENT(tp_rnn_new)
+
+/* Of weights that fit what is fresh, or of any. */
+static tp_recurrent recurrent_weights(monkey *m, int n_gates)
+{
+    if (below(m, 3) == 0)
+        return (tp_recurrent){.w = tensor(m), .r = tensor(m), .wb = tensor(m)};
+    return (tp_recurrent){.w = fresh(m, TP_F32, TP_DIMS(3, n_gates * 2)),
+                          .r = fresh(m, TP_F32, TP_DIMS(2, n_gates * 2))};
+}
+
+CALL(tp_recurrent_layer_apply)
+{
+    static const int gates[] = {1, 3, 4, 2};
+    tp_recurrent_layer l = {.n_gates = gates[rarely(m) ? 3 : below(m, 3)],
+                            .options = recurrent_options(m)};
+    l.options.layers = rarely(m) ? 2 : 1;
+    for (int d = 0; d < 2; d++)
+        l.w[0][d] = recurrent_weights(m, l.n_gates);
+    tp_tensor *x = below(m, 3) ? fresh(m, TP_F32, TP_DIMS(2, 2, 3)) : tensor(m);
+    tp_tensor *lengths = below(m, 5) ? NULL : integers(m);
+    tp_tensor *h = below(m, 5) ? NULL : tensor(m), *c = below(m, 5) ? NULL : tensor(m);
+    tp_tensor *y = tp_recurrent_layer_apply(rarely(m) ? NULL : &l, x, lengths,
+                                            below(m, 2) ? &h : NULL, below(m, 2) ? &c : NULL);
+    return put(m, y);
+}
+
 CALL(tp_dropout_apply)
 {
     tp_tensor *x = tensor(m);
