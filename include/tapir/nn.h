@@ -527,6 +527,22 @@ TP_FN(tp_tensor *, tp_recurrent_layer_apply, const tp_recurrent_layer *l, tp_ten
 #define tp_recurrent_layer_apply(l, x, ...)                                                    \
     tp_recurrent_layer_apply_at(TP_PLACE, l, TP_OPERAND(x), __VA_ARGS__)
 
+typedef struct tp_attention_layer {
+    tp_dense q, k, v, out; /* "name.q.w" and so on */
+    int64_t heads, kv_heads;
+} tp_attention_layer;
+/* So many heads of size / heads numbers; kv_heads: of keys and values (0: heads), each for heads / kv_heads of them.
+ * What does not divide so is TP_E_SHAPE. q and out are [size, size], k and v [size, kv_heads * size / heads]. */
+TP_FN(tp_attention_layer, tp_attention_layer_new, tp_params *p, const char *name, int64_t size,
+      int64_t heads, int64_t kv_heads, const tp_layer_options *opt);
+#define tp_attention_layer_new(...) tp_attention_layer_new_at(TP_PLACE, __VA_ARGS__)
+/* tp_attention of queries from x and of keys and values from the memory (NULL: x), with its options and `present`:
+ *     x [n, s, size],  memory [n, t, size]  ->  [n, s, size] */
+TP_FN(tp_tensor *, tp_attention_layer_apply, const tp_attention_layer *l, tp_tensor *x,
+      tp_tensor *memory, const tp_attention_options *options, tp_tensor **present);
+#define tp_attention_layer_apply(l, x, ...)                                                    \
+    tp_attention_layer_apply_at(TP_PLACE, l, TP_OPERAND(x), __VA_ARGS__)
+
 /* tp_dropout while the context trains, else x. */
 TP_FN(tp_tensor *, tp_dropout_apply, tp_tensor *x, double p);
 #define tp_dropout_apply(x, ...) tp_dropout_apply_at(TP_PLACE, TP_OPERAND(x), __VA_ARGS__)

@@ -212,6 +212,9 @@ static void summed(bed *b, double weight)
     PLAIN(tp_rnn_new, k, tp_rnn_new(tp_params_new(b->tp), "l", v, 2, NULL))                    \
     PLAIN(tp_rnn_new, m, tp_rnn_new(tp_params_new(b->tp), "l", 2, v, NULL))                    \
     REAL(tp_recurrent_layer_options, dropout, dropped(b, v))                                   \
+    PLAIN(tp_attention_layer_new, size, tp_attention_layer_new(tp_params_new(b->tp), "l", v, 2, 0, NULL)) \
+    PLAIN(tp_attention_layer_new, heads, tp_attention_layer_new(tp_params_new(b->tp), "l", 4, v, 0, NULL)) \
+    PLAIN(tp_attention_layer_new, kv_heads, tp_attention_layer_new(tp_params_new(b->tp), "l", 4, 2, v, NULL)) \
     REAL(tp_dropout_apply, p, tp_dropout_apply(b->x, v))                                       \
     PLAIN(tp_initial, shape, tp_initial(b->tp, TP_INIT_ZEROS, 0, TP_DIMS(v), 1, 1))            \
     REAL(tp_initial, gain, tp_initial(b->tp, TP_INIT_FAN_IN, v, TP_DIMS(2), 1, 1))             \

@@ -339,6 +339,35 @@ MISUSE(tp_recurrent_layer_apply)
     STICKS(b, tp_recurrent_layer_apply(&odd, steps, NULL, NULL, NULL));
 }
 
+MISUSE(tp_attention_layer_new)
+{
+    what = ""; /* the texts name the layer */
+    tp_params *p = tp_params_new(b->tp);
+    assert_true(tp_failed(tp_attention_layer_new(NULL, "l", 4, 2, 0, NULL).q.w));
+    BAD(b, TP_E_NULL, tp_attention_layer_new(p, NULL, 4, 2, 0, NULL).out.w);
+    BAD(b, TP_E_SHAPE, tp_attention_layer_new(p, "l", -4, 2, 0, NULL).q.w);
+    BAD(b, TP_E_SHAPE, tp_attention_layer_new(p, "l", 4, 3, 0, NULL).k.w);
+    BAD(b, TP_E_SHAPE, tp_attention_layer_new(p, "l", 4, 0, 0, NULL).v.w);
+    BAD(b, TP_E_SHAPE, tp_attention_layer_new(p, "l", 8, 4, 3, NULL).out.b);
+    BAD(b, TP_E_SHAPE, tp_attention_layer_new(p, "l", 8, 4, -1, NULL).out.b);
+}
+
+MISUSE(tp_attention_layer_apply)
+{
+    what = ""; /* the texts name the functions */
+    const tp_attention_layer l = tp_attention_layer_new(tp_params_new(b->tp), "l", 4, 2, 0, NULL), empty = {0};
+    tp_tensor *places = tp_select(b->image, 0, 0), *present[2] = {NULL, NULL};
+    OPERAND(b, places, tp_attention_layer_apply(&l, x, NULL, NULL, NULL));
+    STICKS(b, tp_attention_layer_apply(&l, places, b->failed, NULL, NULL));
+    STICKS(b, tp_attention_layer_apply(&l, places, b->f, NULL, NULL));
+    STICKS(b, tp_attention_layer_apply(&l, b->f, NULL, NULL, present));
+    assert_true(tp_failed(present[0]) && tp_failed(present[1]));
+    STICKS(b, tp_attention_layer_apply(&l, tp_unsqueeze(b->f, 0), NULL, NULL, NULL));
+    STICKS(b, tp_attention_layer_apply(NULL, places, NULL, NULL, NULL));
+    STICKS(b, tp_attention_layer_apply(&empty, places, NULL, NULL, NULL));
+    STICKS(b, tp_attention_layer_apply(&l, places, NULL, &(tp_attention_options){.mask = b->failed}, NULL));
+}
+
 MISUSE(tp_dropout_apply)
 {
     what = ""; /* the texts name the ops */
@@ -730,6 +759,8 @@ const misuse misuse_nn[] = {
     LISTED(tp_layer_norm_new),
     LISTED(tp_rms_norm_new),
     LISTED(tp_group_norm_new),
+    LISTED(tp_attention_layer_new),
+    LISTED(tp_attention_layer_apply),
     LISTED(tp_lstm_new),
     LISTED(tp_gru_new),
     LISTED(tp_rnn_new),

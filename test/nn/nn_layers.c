@@ -261,10 +261,60 @@ static void recurrent_refused(void **state)
     assert_ptr_equal(h, y);
 }
 
+/* ---- attention ---------------------------------------------------------------------------------- */
+
+static tp_tensor *attend(const void *of, tp_tensor *x)
+{
+    return tp_attention_layer_apply((const tp_attention_layer *)of, x, NULL,
+                                    &(tp_attention_options){.causal = true}, NULL);
+}
+
+/* [n, s, heads * 2] -> [n, heads, s, 2]. */
+static tp_tensor *heads_of(tp_tensor *x, const tp_dense *l, int64_t heads)
+{
+    tp_tensor *y = tp_dense_apply(l, x);
+    return tp_swap(tp_reshape(y, TP_DIMS(tp_size(y, 0), tp_size(y, 1), heads, 2)), 1, 2);
+}
+
+static void attention(void **state)
+{
+    tp_ctx *tp = *state;
+    tp_params *p = tp_params_new(tp);
+    const tp_attention_layer l = tp_attention_layer_new(p, "attn", 8, 4, 2, NULL);
+    assert_ptr_equal(tp_params_find(p, "attn.q.w"), l.q.w);
+    assert_ptr_equal(tp_params_find(p, "attn.out.b"), l.out.b);
+    assert_int_equal(tp_size(l.k.w, 1), 4);
+    tp_tensor *x = drawn(tp, TP_DIMS(2, 5, 8)), *memory = drawn(tp, TP_DIMS(2, 3, 8));
+    const tp_attention_options causal = {.causal = true};
+    tp_tensor *y = tp_attention(heads_of(x, &l.q, 4), heads_of(x, &l.k, 2),
+                                heads_of(x, &l.v, 2), &causal, NULL);
+    y = tp_dense_apply(&l.out, tp_reshape(tp_swap(y, 1, 2), TP_DIMS(2, 5, 8)));
+    in_all_modes((layer){attend, &l, l.k.w}, x, y);
+    tp_tensor *z = tp_attention(heads_of(x, &l.q, 4), heads_of(memory, &l.k, 2),
+                                heads_of(memory, &l.v, 2), NULL, NULL);
+    z = tp_dense_apply(&l.out, tp_reshape(tp_swap(z, 1, 2), TP_DIMS(2, 5, 8)));
+    expect_same(tp_attention_layer_apply(&l, x, memory, NULL, NULL), z);
+    /* place by place, with what was before */
+    tp_attention_options step = causal;
+    for (int i = 0; i < 5; i++) {
+        tp_tensor *present[2] = {NULL, NULL};
+        tp_tensor *got =
+            tp_attention_layer_apply(&l, tp_slice(x, 1, i, i + 1, 1), NULL, &step, present);
+        tp_tensor *off = tp_abs(tp_sub(got, tp_slice(y, 1, i, i + 1, 1)));
+        assert_true(tp_item(tp_reduce_max(off, TP_ALL, false)) < 1e-6);
+        step.past_key = present[0];
+        step.past_value = present[1];
+    }
+    assert_true(tp_failed(tp_attention_layer_new(p, "odd", 8, 3, 0, NULL).out.w));
+    EXPECT_ERROR(tp, TP_E_SHAPE,
+                 "the heads do not divide the size, or those of keys not the heads");
+}
+
 int main(void)
 {
     static const struct CMUnitTest tests[] = {
         CASE(norms),          CASE(transposed_convolutions), CASE(recurrent),
-        CASE(recurrent_both), CASE(recurrent_dropout),       CASE(recurrent_refused)};
+        CASE(recurrent_both), CASE(recurrent_dropout),       CASE(recurrent_refused),
+        CASE(attention)};
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

@@ -190,6 +190,32 @@ CALL(tp_recurrent_layer_apply)
     return put(m, y);
 }
 
+CALL(tp_attention_layer_new)
+{
+    tp_params *p = tree(m);
+    const char *of = name(m);
+    const int64_t heads = below(m, 2) ? 1 : size(m), kv_heads = below(m, 2) ? 0 : size(m);
+    const tp_attention_layer l = tp_attention_layer_new(p, of, size(m), heads, kv_heads, NULL);
+    return put_both(m, l.q.w, l.out.b);
+}
+
+CALL(tp_attention_layer_apply)
+{
+    tp_attention_layer l = {.heads = 1 + below(m, 2), .kv_heads = 1};
+    tp_dense *const all[] = {&l.q, &l.k, &l.v, &l.out};
+    for (int i = 0; i < 4; i++) {
+        const int64_t keys = i == 1 || i == 2 ? 4 / l.heads : 4;
+        all[i]->w = rarely(m) ? tensor(m) : fresh(m, TP_F32, TP_DIMS(4, keys));
+    }
+    const tp_attention_options options = {.causal = below(m, 2),
+                                          .mask = rarely(m) ? tensor(m) : NULL};
+    tp_tensor *x = below(m, 3) ? fresh(m, TP_F32, TP_DIMS(2, 2, 4)) : tensor(m);
+    tp_tensor *memory = below(m, 5) ? NULL : tensor(m), *present[2];
+    return put(m, tp_attention_layer_apply(rarely(m) ? NULL : &l, x, memory,
+                                           below(m, 2) ? &options : NULL,
+                                           below(m, 2) ? present : NULL));
+}
+
 CALL(tp_dropout_apply)
 {
     tp_tensor *x = tensor(m);
