@@ -540,8 +540,8 @@ TP_FN(tp_attention_layer, tp_attention_layer_new, tp_params *p, const char *name
  *     x [n, s, size],  memory [n, t, size]  ->  [n, s, size] */
 TP_FN(tp_tensor *, tp_attention_layer_apply, const tp_attention_layer *l, tp_tensor *x,
       tp_tensor *memory, const tp_attention_options *options, tp_tensor **present);
-#define tp_attention_layer_apply(l, x, ...)                                                    \
-    tp_attention_layer_apply_at(TP_PLACE, l, TP_OPERAND(x), __VA_ARGS__)
+#define tp_attention_layer_apply(l, x, memory, ...)                                            \
+    tp_attention_layer_apply_at(TP_PLACE, l, TP_OPERAND(x), TP_OPERAND(memory), __VA_ARGS__)
 
 /* tp_dropout while the context trains, else x. */
 TP_FN(tp_tensor *, tp_dropout_apply, tp_tensor *x, double p);

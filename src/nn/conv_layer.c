@@ -46,14 +46,12 @@ static tp_conv_layer layer(const char *file, int line, tp_params *part, int64_t 
 {
     const int n_axes = window ? count_axes(window) : 0;
     tp_conv_layer l = {0};
-    int64_t shape[5], n_in;
-    if (!window || !weight_shape(window, n_axes, c, oc, shape, &n_in)) {
+    int64_t shape[5], n_in, n_out;
+    if (!window || !weight_shape(window, n_axes, c, oc, shape, &n_in) ||
+        __builtin_mul_overflow(n_in / shape[1], oc, &n_out)) {
         l.w = l.b = refuse(file, line, tp_params_ctx(part), window, c, oc);
         return l;
     }
-    int64_t n_out;
-    if (__builtin_mul_overflow(n_in / shape[1], oc, &n_out))
-        n_out = INT64_MAX; /* there is no such layer */
     l.window = *window;
     l.w = tpi_layer_weight(file, line, part, opt, n_axes + 2, shape, n_in, n_out);
     l.b = tp_failed(l.w) ? l.w : tpi_layer_bias(file, line, part, opt, n_bias, n_in);
