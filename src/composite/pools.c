@@ -95,6 +95,11 @@ static tp_tensor *refuse_adaptive(tpi_at at, const char *what, tp_tensor *x, int
     tp_tensor *failed = tpi_refuse_image(at, what, TPI_IN(x));
     if (failed || (failed = tpi_refuse_sizes(at, what, x, x->rank - 2, n, sizes)))
         return failed;
+    const int64_t most = (int64_t)1 << 40; /* larger ones multiply beyond the integers */
+    for (int i = 0; i < n; i++)
+        if (sizes[i] > most || x->shape[i + 2] > most)
+            return tpi_fail(x->ctx, at, what, TP_E_SHAPE,
+                            "axis %d of x %s is too long, or is to become so", i + 2, SHAPE(x));
     for (int i = 0; i < n; i++)
         if (sizes[i] != 1 && (x->shape[i + 2] < 1 || sizes[i] < 0))
             return tpi_fail(x->ctx, at, what, TP_E_SHAPE,
