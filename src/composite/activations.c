@@ -127,10 +127,10 @@ TPI_FLOAT_COMPOSITE(softsign, (tp_tensor * x), x)
 /* NULL, or the failed tensor to return when x is not two halves along the axis. */
 static tp_tensor *halves(tpi_at at, const char *what, tp_tensor *x, int axis, tp_tensor **half)
 {
-    const int found = tpi_axis(axis, x->rank);
-    if (found < 0)
-        return tpi_fail(x->ctx, at, what, TP_E_AXIS, "axis %d is out of range for %s", axis,
-                        SHAPE(x));
+    tp_tensor *failed;
+    const int found = tpi_own_axis(at, what, x, axis, &failed);
+    if (failed)
+        return failed;
     tpi_dims *dims = tpi_dims_of(x);
     const int64_t n = tpi_dim_div(dims, x->shape[found], 2);
     if (tpi_dim_mul(dims, n, 2) != x->shape[found])

@@ -83,10 +83,9 @@ static tp_tensor *refuse_along(tpi_at at, const char *what, tp_tensor *x, tp_ten
     tp_tensor *failed = tpi_refuse_operands(at, what, TPI_IN(x, index, src));
     if (failed || (failed = refuse_types(at, what, x, index, src)))
         return failed;
-    const int place = tpi_axis(axis, x->rank);
-    if (place < 0)
-        return tpi_fail(x->ctx, at, what, TP_E_AXIS, "axis %d is out of range for %s", axis,
-                        SHAPE(x));
+    const int place = tpi_own_axis(at, what, x, axis, &failed);
+    if (failed)
+        return failed;
     bool fits = index->rank == x->rank;
     for (int i = 0; i < x->rank && fits; i++)
         fits = i == place || !both_numbers(x, index, i) || index->shape[i] <= x->shape[i];

@@ -285,13 +285,6 @@ TPI_COMPOSITE(tp_bce, (tp_tensor * p, tp_tensor *target, tp_reduction reduction)
     return tpi_reduced(at, tp_neg(tp_add(yes, no)), reduction);
 }
 
-/* log(1 + exp(x)) by logarithms, with all its derivatives, for any x. */
-static tp_tensor *softplus(tpi_at at, tp_tensor *x)
-{
-    tp_tensor *top = tp_detach(tp_max(x, 0));
-    return tp_add(top, tp_log(tp_add(tp_exp(tp_neg(top)), tp_exp(tp_sub(x, top)))));
-}
-
 static tp_tensor *refuse_weight(tpi_at at, const char *what, const tp_tensor *x, int i,
                                 tp_tensor *w)
 {
@@ -312,9 +305,9 @@ TPI_COMPOSITE(tp_bce_with_logits,
     tp_tensor *loss;
     if (pos_weight) { /* (1 - t) x + (1 + (w - 1) t) log(1 + exp(-x)) */
         tp_tensor *grown = tp_add(1, tp_mul(tp_sub(pos_weight, 1), target));
-        loss = tp_add(tp_mul(tp_sub(1, target), x), tp_mul(grown, softplus(at, tp_neg(x))));
+        loss = tp_add(tp_mul(tp_sub(1, target), x), tp_mul(grown, tp_softplus(tp_neg(x))));
     } else {
-        loss = tp_sub(softplus(at, x), tp_mul(x, target));
+        loss = tp_sub(tp_softplus(x), tp_mul(x, target));
     }
     return tpi_reduced(at, weight ? tp_mul(loss, weight) : loss, reduction);
 }
@@ -347,10 +340,9 @@ TPI_COMPOSITE(tp_cosine_similarity, (tp_tensor * a, tp_tensor *b, int axis, doub
     tp_tensor *failed = take_pair(at, what, "a", &a, &b, TP_MEAN);
     if (failed)
         return failed;
-    const int64_t along = tpi_axis(axis, a->rank);
-    if (along < 0)
-        return tpi_fail(a->ctx, at, what, TP_E_AXIS, "axis %d is out of range for %s", axis,
-                        SHAPE(a));
+    const int64_t along = tpi_own_axis(at, what, a, axis, &failed);
+    if (failed)
+        return failed;
     if ((failed = tpi_refuse_number(at, what, a, "eps", eps, 0, DBL_MAX)))
         return failed;
     a = tp_normalize(a, 2, (int)along, eps);

@@ -227,11 +227,8 @@ TPI_COMPOSITE(tp_unique_along,
               x, axis, first, kind, count)
 {
     const char *what = "unique_along";
-    tp_tensor *failed = tpi_refuse_operand(NULL, at, what, 0, x);
-    const int place = failed ? 0 : tpi_axis(axis, x->rank);
-    if (!failed && place < 0)
-        failed = tpi_fail(x->ctx, at, what, TP_E_AXIS, "axis %d is out of range for %s", axis,
-                          SHAPE(x));
+    tp_tensor *failed;
+    const int place = tpi_own_axis(at, what, x, axis, &failed);
     for (int i = 0; !failed && i < x->rank; i++)
         if (i != place && x->shape[i] < 0)
             failed = tpi_fail(x->ctx, at, what, TP_E_SHAPE,

@@ -275,11 +275,8 @@ TPI_COMPOSITE(tp_normalize, (tp_tensor * x, double p, int axis, double eps), x, 
     tp_tensor *failed = tpi_refuse_float(at, what, TPI_IN(x));
     if (failed)
         return failed;
-    const int along = tpi_axis(axis, x->rank);
-    if (along < 0)
-        return tpi_fail(x->ctx, at, what, TP_E_AXIS, "axis %d is out of range for %s", axis,
-                        SHAPE(x));
-    if ((failed = tpi_refuse_number(at, what, x, "p", p, DBL_MIN, INFINITY)) ||
+    const int along = tpi_own_axis(at, what, x, axis, &failed);
+    if (failed || (failed = tpi_refuse_number(at, what, x, "p", p, DBL_MIN, INFINITY)) ||
         (failed = tpi_refuse_number(at, what, x, "eps", eps, 0, DBL_MAX)))
         return failed;
     tp_tensor *norm = norm_along(at, x, p, along, eps > 0 ? eps : 1);

@@ -9,13 +9,9 @@ static tp_tensor *below_max(tpi_at at, const char *what, tp_tensor *x, int64_t *
     *failed = tpi_refuse_float(at, what, TPI_IN(x));
     if (*failed)
         return NULL;
-    const int found = tpi_axis(*axis, x->rank);
-    if (found < 0) {
-        *failed = tpi_fail(x->ctx, at, what, TP_E_AXIS, "axis %lld is out of range for %s",
-                           (long long)*axis, SHAPE(x));
+    *axis = tpi_own_axis(at, what, x, *axis, failed);
+    if (*failed)
         return NULL;
-    }
-    *axis = found;
     return tp_sub(x, tp_detach(tp_reduce_max(x, 1, axis, true)));
 }
 
@@ -50,10 +46,9 @@ TPI_COMPOSITE(tp_hardmax, (tp_tensor * x, int axis), x, axis)
     tp_tensor *failed = tpi_refuse_float(at, "hardmax", TPI_IN(x));
     if (failed)
         return failed;
-    const int along = tpi_axis(axis, x->rank);
-    if (along < 0)
-        return tpi_fail(x->ctx, at, "hardmax", TP_E_AXIS, "axis %d is out of range for %s",
-                        axis, SHAPE(x));
+    const int along = tpi_own_axis(at, "hardmax", x, axis, &failed);
+    if (failed)
+        return failed;
     int64_t perm[TP_MAX_RANK];
     for (int i = 0; i < x->rank; i++)
         perm[i] = i < along ? i : i == along ? x->rank - 1 : i - 1;
