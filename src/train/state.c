@@ -1,7 +1,7 @@
 /* Saving and loading the state of a training. */
 #include "tapir/state.h"
 
-#include "composite/safetensors.h"
+#include "train/safetensors.h"
 #include "ir/notation.h"
 
 #include <inttypes.h>

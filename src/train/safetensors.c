@@ -1,6 +1,6 @@
 /* Reading and writing files of the format safetensors. What is read is not trusted: all of the header is checked before
  * an element is looked at. */
-#include "composite/safetensors.h"
+#include "train/safetensors.h"
 
 #include "base/half.h"
 #include "ir/notation.h"
