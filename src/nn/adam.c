@@ -1,26 +1,29 @@
 #include "nn/rule.h"
 
-enum { RATE, SCALE, KEEP, REST1, REST2 };
+enum { RATE, SCALE, KEEP };
 
-/* rate / (1 - beta1^t), 1 / sqrt(1 - beta2^t), 1 - rate * decay, 1 - beta1, 1 - beta2. By ops, also where numbers would
- * do: in C the caller's rounding would decide. */
+typedef struct adam_numbers {
+    tp_adam_options o;
+    double rest1, rest2; /* 1 - beta1, 1 - beta2 */
+} adam_numbers;
+
+/* rate / (1 - beta1^t), 1 / sqrt(1 - beta2^t), 1 - rate * decay */
 static void numbers(const void *options, tp_step *s)
 {
-    const tp_adam_options *o = options;
+    const tp_adam_options *o = &((const adam_numbers *)options)->o;
     s->number[RATE] = tp_div(s->rate, tp_sub(1, tp_pow(o->beta1, s->count)));
     s->number[SCALE] = tp_rsqrt(tp_sub(1, tp_pow(o->beta2, s->count)));
     if (!tpi_held_in_range(s->decay, 5e-324))
         s->number[KEEP] = tp_sub(1, tp_mul(s->rate, s->decay));
-    s->number[REST1] = tp_sub(1, tp_scalar_like(s->count, o->beta1));
-    s->number[REST2] = tp_sub(1, tp_scalar_like(s->count, o->beta2));
 }
 
 static void update(const void *options, tp_step *s)
 {
-    const tp_adam_options *o = options;
+    const adam_numbers *n = options;
+    const tp_adam_options *o = &n->o;
     tp_tensor *const *k = s->number;
-    tp_tensor *m = tp_add(tp_mul(s->state[0], o->beta1), tp_mul(s->g, k[REST1]));
-    tp_tensor *v = tp_add(tp_mul(s->state[1], o->beta2), tp_mul(tp_mul(s->g, s->g), k[REST2]));
+    tp_tensor *m = tp_add(tp_mul(s->state[0], o->beta1), tp_mul(s->g, n->rest1));
+    tp_tensor *v = tp_add(tp_mul(s->state[1], o->beta2), tp_mul(tp_mul(s->g, s->g), n->rest2));
     s->state[0] = m;
     s->state[1] = v;
     if (o->amsgrad)
@@ -37,19 +40,21 @@ TPI_RULE_MAKER(tp_adam_new, tp_adam_options)
         .state = {"m", "v"},
         .numbers = numbers,
         .update = update,
-        .options_size = sizeof o
+        .options_size = sizeof(adam_numbers)
     };
     static const tp_optimizer_kind amsgrad = {
         .name = "adam",
         .state = {"m", "v", "top"},
         .numbers = numbers,
         .update = update,
-        .options_size = sizeof o
+        .options_size = sizeof(adam_numbers)
     };
     if (!tpi_rule_is_beta(file, line, tp, "beta1", &o.beta1, 0.9) ||
         !tpi_rule_is_beta(file, line, tp, "beta2", &o.beta2, 0.999) ||
         !tpi_rule_is_below(file, line, tp, "eps", &o.eps, 1e-8, INFINITY))
         return NULL;
-    return tp_optimizer_new_at(file, line, tp, o.amsgrad ? &amsgrad : &adam, &o, rate, o.decay,
-                               n, params);
+    const adam_numbers own = {o, tpi_rule_rest(file, line, tp, o.beta1),
+                              tpi_rule_rest(file, line, tp, o.beta2)};
+    return tp_optimizer_new_at(file, line, tp, o.amsgrad ? &amsgrad : &adam, &own, rate,
+                               o.decay, n, params);
 }

@@ -1,23 +1,20 @@
 #include "nn/rule.h"
 
-enum { REST };
-
-/* 1 - alpha, by ops: in C the caller's rounding would decide. */
-static void numbers(const void *options, tp_step *s)
-{
-    const tp_rmsprop_options *o = options;
-    s->number[REST] = tp_sub(1, tp_scalar_like(s->count, o->alpha));
-}
+typedef struct rmsprop_numbers {
+    tp_rmsprop_options o;
+    double rest; /* 1 - alpha */
+} rmsprop_numbers;
 
 /* state: the mean of squares, of gradients when it is centered, the momentum. */
 static void update(const void *options, tp_step *s)
 {
-    const tp_rmsprop_options *o = options;
-    tp_tensor *g = tpi_rule_decayed(s), *rest = s->number[REST];
-    tp_tensor *v = tp_add(tp_mul(s->state[0], o->alpha), tp_mul(tp_mul(g, g), rest));
+    const rmsprop_numbers *n = options;
+    const tp_rmsprop_options *o = &n->o;
+    tp_tensor *g = tpi_rule_decayed(s);
+    tp_tensor *v = tp_add(tp_mul(s->state[0], o->alpha), tp_mul(tp_mul(g, g), n->rest));
     s->state[0] = v;
     if (o->centered) {
-        tp_tensor *mean = tp_add(tp_mul(s->state[2], o->alpha), tp_mul(g, rest));
+        tp_tensor *mean = tp_add(tp_mul(s->state[2], o->alpha), tp_mul(g, n->rest));
         s->state[2] = mean;
         v = tp_sub(v, tp_mul(mean, mean));
     }
@@ -31,21 +28,20 @@ TPI_RULE_MAKER(tp_rmsprop_new, tp_rmsprop_options)
     static const tp_optimizer_kind about_zero = {
         .name = "rmsprop",
         .state = {"v", "step"},
-        .numbers = numbers,
         .update = update,
-        .options_size = sizeof o
+        .options_size = sizeof(rmsprop_numbers)
     };
     static const tp_optimizer_kind about_mean = {
         .name = "rmsprop",
         .state = {"v", "step", "mean"},
-        .numbers = numbers,
         .update = update,
-        .options_size = sizeof o
+        .options_size = sizeof(rmsprop_numbers)
     };
     if (!tpi_rule_is_below(file, line, tp, "alpha", &o.alpha, 0.99, 1) ||
         !tpi_rule_is_below(file, line, tp, "the momentum", &o.momentum, 0, 1) ||
         !tpi_rule_is_below(file, line, tp, "eps", &o.eps, 1e-8, INFINITY))
         return NULL;
-    return tp_optimizer_new_at(file, line, tp, o.centered ? &about_mean : &about_zero, &o, rate,
-                               o.decay, n, params);
+    const rmsprop_numbers own = {o, tpi_rule_rest(file, line, tp, o.alpha)};
+    return tp_optimizer_new_at(file, line, tp, o.centered ? &about_mean : &about_zero, &own,
+                               rate, o.decay, n, params);
 }

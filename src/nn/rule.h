@@ -45,6 +45,18 @@ static inline bool tpi_rule_is_beta(const char *file, int line, tp_ctx *tp, cons
     return none || tpi_rule_is_below(file, line, tp, name, x, otherwise, 1);
 }
 
+/* 1 - x, by ops: in C the caller's rounding would decide. */
+static inline double tpi_rule_rest(const char *file, int line, tp_ctx *tp, double x)
+{
+    if (tp_scope_begin(tp) != TP_OK)
+        return 0; /* nor is there memory for the optimiser */
+    tp_tensor *rest = tp_sub_at(file, line, tp_scalar_at(file, line, tp, TP_F64, 1),
+                                tp_scalar_at(file, line, tp, TP_F64, x));
+    const double value = tp_item_at(file, line, rest);
+    tp_scope_end_at(file, line, tp);
+    return value;
+}
+
 /* g + decay * w */
 static inline tp_tensor *tpi_rule_decayed(const tp_step *s)
 {
