@@ -140,12 +140,12 @@ static tp_tensor *sum_of(const tpi_resizing *r, tp_tensor *x, const tpi_line *l,
 static tp_tensor *weighted(const tpi_resizing *r, tp_tensor *x, const tpi_line *l,
                            tp_tensor *place, double scale)
 {
-    enum { MOST = 1000 };
+    const double most = 1000;
     const int reach = r->mode == TP_INTERPOLATE_CUBIC ? 2 : 1;
     const double narrow = r->smooth && scale < 1 ? scale : 1;
-    const double wide = narrow < 1e-4 ? MOST : reach / narrow;
+    const double wide = narrow < 1e-4 ? most : reach / narrow;
     const int64_t whole = (int64_t)wide, first = 1 - whole - ((double)whole < wide);
-    if (wide >= MOST)
+    if (wide >= most)
         return tpi_fail(x->ctx, r->at, r->what, TP_E_VALUE,
                         "a scale of %g has too many neighbours", scale);
     return sum_of(r, x, l, place, first, 2 - 2 * first, narrow);
