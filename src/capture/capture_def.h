@@ -199,6 +199,7 @@ typedef struct tpi_pure {
     int n_called, called_size;
     tp_function **called; /* others that its calls call: what they watch it watches */
     bool stale;           /* that has changed: recordings go before the next call */
+    uint64_t hooks;       /* that the context had come and gone then: so they do, when more have */
     int impure;           /* recordings that contradicted others */
     tpi_why why;          /* it is no longer replayed */
     tpi_at why_at;

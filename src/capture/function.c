@@ -171,19 +171,6 @@ static void check_results(tp_function *f, tpi_at at, int n, tp_tensor **out)
     }
 }
 
-/* A result goes to the caller's scope, unless a scope outside has it. The reference is taken over. */
-static tp_tensor *hand_out(tp_tensor *t, tpi_at at)
-{
-    if (!t->ctx || t == &t->ctx->nil)
-        return t;
-    if (t->owned_at >= 0 || t->graph) {
-        tpi_unref(t);
-        return t;
-    }
-    tp_ctx *ctx = t->ctx;
-    return tpi_own(t) ? t : tpi_no_memory(ctx, at, NULL);
-}
-
 static bool can_capture(const tp_function *f, int n_in, tp_tensor *const *in)
 {
     const tp_ctx *ctx = f->ctx;
@@ -221,10 +208,7 @@ typedef struct running {
     bool captured;
     bool paced; /* how long it takes tells whether calls are to run captured or eagerly */
     uint64_t entry;
-    /* of the context, to be set again: */
-    const char *outside;
-    const struct tp_block *blocks;
-    int32_t floor, scopes;
+    tpi_user_code code;
 } running;
 
 static void enter(running *r)
@@ -238,11 +222,7 @@ static void enter(running *r)
     f->stats.calls++;
     f->stats.user_calls++;
     r->entry = ctx->seq;
-    r->floor = ctx->scope_floor;
-    r->outside = ctx->function;
-    r->blocks = ctx->blocks;
-    r->scopes = ctx->scope_floor = ctx->n_scopes;
-    ctx->function = f->name;
+    tpi_user_code_enter(&r->code, ctx, f->name);
 }
 
 /* Begins to record, or to compare with what was recorded. */
@@ -269,17 +249,14 @@ static tp_status leave(const running *r)
 {
     tp_function *f = r->f;
     tp_ctx *ctx = f->ctx;
-    while (ctx->blocks != r->blocks)
-        ctx->block_rules->leave(ctx, NULL);
+    tpi_user_code_end_blocks(&r->code);
     check_results(f, r->at, r->n_out, r->out);
     tp_tensor *stopped = tpi_refuse_interrupted(ctx, r->at, f->name);
     const tp_status status = stopped ? tpi_fail_all(stopped, r->n_out, r->out) : TP_OK;
     for (int i = 0; i < r->n_out; i++)
         tpi_ref(r->out[i]);
-    ctx->scope_floor = r->floor;
-    ctx->function = r->outside;
-    while (ctx->n_scopes >= r->scopes)
-        tp_scope_end(ctx);
+    tpi_user_code_leave(&r->code);
+    tp_scope_end(ctx);
     return status;
 }
 
@@ -295,7 +272,7 @@ static void settle(const running *r)
     else if (r->trace)
         tpi_pure_end(f, r->at, r->trace, r->in, r->n_out, r->out);
     for (int i = 0; i < r->n_out; i++)
-        r->out[i] = hand_out(r->out[i], r->at);
+        r->out[i] = tpi_hand_out(r->out[i], r->at);
     tie(f, r->at, r->entry, r->n_out, r->out);
     if (r->paced)
         tpi_pace_end(f, r->captured);
@@ -308,7 +285,7 @@ static tp_status call(tp_function *f, tpi_at at, int n_in, tp_tensor *const *in,
 {
     tp_ctx *ctx = f->ctx;
     running r = {.f = f, .at = at, .n_in = n_in, .n_out = n_out, .in = in, .out = out};
-    if (f->pure.stale && !f->running)
+    if ((f->pure.stale || f->pure.hooks != ctx->hooks_changed) && !f->running)
         tpi_pure_reset(f);
     const bool can = can_capture(f, n_in, in);
     const bool check = f->options.check && can && f->pure.n_flows;

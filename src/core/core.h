@@ -139,6 +139,12 @@ typedef struct tpi_owned {
     void (*free)(struct tpi_owned *o);
 } tpi_owned;
 
+/* A hook on a marked tensor (grad/hook.c). */
+typedef struct tpi_hung {
+    tp_tensor *t; /* one reference */
+    struct tp_hook *hook;
+} tpi_hung;
+
 /* What C did when it looked at values. */
 typedef enum tpi_look {
     TPI_LOOK_READ,
@@ -220,7 +226,7 @@ struct tp_ctx {
     bool has_symbols;    /* C has been given handles of sizes, maybe */
     bool reads_file;     /* what is made now is what a file says: C computed nothing of it */
     bool recording;
-    bool training; /* see tp_training */
+    bool training;                     /* see tp_training */
     bool trap_nan;                     /* see tp_trap_nan */
     const tpi_call_hooks *call_hooks;  /* or NULL */
     const struct tpi_kernels *kernels; /* of this machine's instruction set */
@@ -255,6 +261,9 @@ struct tp_ctx {
     tp_tensor *retained;   /* list of those with retains > 0 */
     uint64_t retained_sum; /* changes with what is in it, and how often */
     tpi_owned objects;     /* ring of graphs and programs */
+    tpi_hung *hung;        /* in the order in which they were hung on */
+    int32_t n_hung, hung_size;
+    uint64_t hooks_made, hooks_changed;
     tpi_alloc_head allocs; /* ring of tp_alloc's blocks */
     tp_tensor *dead;       /* worklist of tpi_unref, linked by retained_next */
     tpi_heads heads;
@@ -378,6 +387,22 @@ static inline void tpi_look_at_all(tp_ctx *ctx, tpi_at at, tpi_look look)
     if (ctx->frame)
         ctx->frame_rules->look(ctx, at, NULL, look);
 }
+/* C code of the user's that the library runs, a body or a callback: it may end no scope that was open before,
+ * and what it leaves open is ended. */
+typedef struct tpi_user_code {
+    tp_ctx *ctx;
+    const char *outside; /* of the context, to be set again */
+    const struct tp_block *blocks;
+    int32_t floor, scopes;
+} tpi_user_code;
+void tpi_user_code_enter(tpi_user_code *u, tp_ctx *ctx, const char *name);
+/* First the blocks, which set their variables; then the rest, scopes among it. */
+void tpi_user_code_end_blocks(const tpi_user_code *u);
+void tpi_user_code_leave(const tpi_user_code *u);
+/* A result goes to the open scope, unless one outside has it. The reference, taken before scopes were ended, is taken
+ * over. */
+tp_tensor *tpi_hand_out(tp_tensor *t, tpi_at at);
+
 /* Building, loading and running a graph is no part of what goes on around it: of the captured
  * function, which could not follow, or of an open block of another graph. */
 typedef struct tpi_paused {

@@ -307,6 +307,39 @@ tp_status tp_scope_end_at(const char *file, int line, tp_ctx *tp)
 
 TPI_BARE(tp_status, tp_scope_end, (tp_ctx * tp), tp)
 
+void tpi_user_code_enter(tpi_user_code *u, tp_ctx *ctx, const char *name)
+{
+    *u = (tpi_user_code){ctx, ctx->function, ctx->blocks, ctx->scope_floor, ctx->n_scopes};
+    ctx->scope_floor = ctx->n_scopes;
+    ctx->function = name;
+}
+
+void tpi_user_code_end_blocks(const tpi_user_code *u)
+{
+    while (u->ctx->blocks != u->blocks)
+        u->ctx->block_rules->leave(u->ctx, NULL);
+}
+
+void tpi_user_code_leave(const tpi_user_code *u)
+{
+    while (u->ctx->n_scopes > u->scopes)
+        tp_scope_end(u->ctx);
+    u->ctx->scope_floor = u->floor;
+    u->ctx->function = u->outside;
+}
+
+tp_tensor *tpi_hand_out(tp_tensor *t, tpi_at at)
+{
+    if (!t->ctx || t == &t->ctx->nil)
+        return t;
+    if (t->owned_at >= 0 || t->graph) {
+        tpi_unref(t);
+        return t;
+    }
+    tp_ctx *ctx = t->ctx;
+    return tpi_own(t) ? t : tpi_no_memory(ctx, at, NULL);
+}
+
 static void move_owned(tp_ctx *ctx, tp_tensor *t, int32_t at)
 {
     ctx->owned[at] = t;

@@ -1,4 +1,5 @@
 /* tp_backward and tp_grads: what asks for a sweep (sweep.h). */
+#include "grad/hook.h"
 #include "grad/late.h"
 
 #include <string.h>
@@ -53,6 +54,15 @@ bool tp_recording(tp_ctx *tp, bool on)
 
 /* ---- tp_backward -------------------------------------------------------------------------------- */
 
+/* The gradient of marked node i, as hooks leave it. */
+static void take_through_hooks(tpi_sweep *s, int i)
+{
+    tp_tensor *g = tpi_through_hooks(s->at, s->nodes.v[i], s->grad[i]);
+    tpi_ref(g);
+    tpi_unref(s->grad[i]);
+    s->grad[i] = g;
+}
+
 /* The sums first, then all at once: a gradient that fails leaves the others as they were. */
 static tp_status add_to_leaves(tpi_sweep *s)
 {
@@ -60,6 +70,7 @@ static tp_status add_to_leaves(tpi_sweep *s)
         const tp_tensor *leaf = s->nodes.v[i];
         if (!s->grad[i] || !(leaf->flags & TPI_LEAF))
             continue;
+        take_through_hooks(s, i);
         if (leaf->grad && s->grad[i]->status == TP_OK) {
             tp_tensor *sum = tp_add_at(s->at.file, s->at.line, leaf->grad, s->grad[i]);
             tpi_ref(sum);
@@ -112,11 +123,12 @@ tp_status tp_backward_at(const char *file, int line, tp_tensor *y)
                                "with tp_require_grad or tp_param, and record)");
     if (tp_scope_begin(ctx) != TP_OK)
         return TP_E_MEMORY;
-    const bool was = tp_recording(ctx, false);
+    const bool was = tp_recording(ctx, false), inside = ctx->sweeps;
+    ctx->sweeps = true;
     tp_tensor *dy = weights(at, y, NULL);
     tp_status status = dy->status == TP_OK ? check_marks(at, y) : (tp_status)dy->status;
     tpi_sweep s;
-    if (status == TP_OK && !tpi_sweep_start(&s, ctx, at, 1, &y, 0, NULL, false)) {
+    if (status == TP_OK && !tpi_sweep_start(&s, ctx, at, 1, &y, 0, NULL, inside)) {
         status = TP_E_MEMORY;
     } else if (status == TP_OK) {
         for (int i = 0; i < s.nodes.n; i++)
@@ -128,6 +140,7 @@ tp_status tp_backward_at(const char *file, int line, tp_tensor *y)
             status = add_to_leaves(&s);
         tpi_sweep_done(&s);
     }
+    ctx->sweeps = inside;
     tp_recording(ctx, was);
     tp_scope_end(ctx);
     return status;
@@ -363,6 +376,8 @@ static tp_status mark_xs(tpi_sweep *s, tp_tensor *y, int n, tp_tensor *const *xs
 static tp_tensor *gradient_of(const tpi_sweep *s, tp_tensor *y, tp_tensor *x)
 {
     tp_tensor *node = as_node(s, y, x), *g = tpi_in_sweep(s, node) ? s->grad[node->slot] : NULL;
+    if (g)
+        g = tpi_through_hooks(s->at, node, g);
     if (!g) {
         const bool lift = y->graph && x->graph != y->graph;
         g = tpi_all(s->at, lift ? tpi_graph_lift(y->graph, s->at, x) : x, 0);
@@ -370,8 +385,9 @@ static tp_tensor *gradient_of(const tpi_sweep *s, tp_tensor *y, tp_tensor *x)
     return held(g, s->at, "tp_grad");
 }
 
+/* `inside`: a rule or a hook of another sweep asks. */
 static tp_status grads(tpi_at at, tp_tensor *y, tp_tensor *dy, int n, tp_tensor *const *xs,
-                       tp_tensor **dx)
+                       tp_tensor **dx, bool inside)
 {
     tp_ctx *ctx = y->ctx;
     dy = weights(at, y, dy);
@@ -380,7 +396,7 @@ static tp_status grads(tpi_at at, tp_tensor *y, tp_tensor *dy, int n, tp_tensor 
         dx[i] = dx[i] ? dx[i] : refuse_around(at, y, i, xs[i]);
     }
     tpi_sweep s;
-    if (dy->status != TP_OK || !tpi_sweep_start(&s, ctx, at, 1, &y, 0, NULL, false)) {
+    if (dy->status != TP_OK || !tpi_sweep_start(&s, ctx, at, 1, &y, 0, NULL, inside)) {
         for (int i = 0; i < n; i++)
             dx[i] = dy->status != TP_OK ? dy : &ctx->nil;
         return (tp_status)dx[0]->status;
@@ -436,7 +452,7 @@ tp_status tp_grads_at(const char *file, int line, tp_tensor *y, tp_tensor *dy, i
     const bool sweeps = y->ctx->sweeps;
     y->ctx->tracing = NULL;
     y->ctx->sweeps = true;
-    const tp_status status = grads(at, y, dy, n, xs, dx);
+    const tp_status status = grads(at, y, dy, n, xs, dx, sweeps);
     y->ctx->tracing = tracing;
     y->ctx->sweeps = sweeps;
     return status;

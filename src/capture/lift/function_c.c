@@ -16,21 +16,15 @@ static bool run_body(tp_function *f, tp_graph *g, const tpi_saving *s, tp_tensor
                      tp_tensor **out)
 {
     tp_ctx *ctx = f->ctx;
-    const int32_t floor = ctx->scope_floor, scopes = ctx->scope_floor = ctx->n_scopes;
-    const char *outside = ctx->function;
-    const struct tp_block *blocks = ctx->blocks;
+    tpi_user_code code;
     for (int i = 0; i < s->n_out; i++)
         out[i] = NULL;
     f->running++;
-    ctx->function = f->name;
+    tpi_user_code_enter(&code, ctx, f->name);
     ctx->tracing = g;
     f->body(f->user, s->n_in, in, s->n_out, out);
-    while (ctx->blocks != blocks)
-        ctx->block_rules->leave(ctx, NULL);
-    while (ctx->n_scopes > scopes)
-        tp_scope_end(ctx);
-    ctx->scope_floor = floor;
-    ctx->function = outside;
+    tpi_user_code_end_blocks(&code);
+    tpi_user_code_leave(&code);
     ctx->tracing = NULL;
     f->running--;
     for (int i = 0; i < s->n_out; i++)

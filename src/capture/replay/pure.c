@@ -194,6 +194,7 @@ void tpi_pure_reset(tp_function *f)
     memset(f->pure.rare, 0, sizeof f->pure.rare);
     f->pure.rare_calls = 0;
     f->pure.stale = false;
+    f->pure.hooks = f->ctx->hooks_changed;
 }
 
 static void stop(tp_function *f, tpi_why why, tpi_at at)

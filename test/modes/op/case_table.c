@@ -270,6 +270,62 @@ static tp_tensor *searched_at(const char *file, int line, tp_tensor *x, tp_tenso
 }
 #define searched(...) searched_at(TP_PLACE, __VA_ARGS__)
 
+/* sqrt(a^2 + 1), whose gradient is of its own. */
+static void smooth_abs_forward(void *user, int n_in, tp_tensor *const *in, int n_out,
+                               tp_tensor **out)
+{
+    (void)user, (void)n_in, (void)n_out;
+    out[0] = tp_sqrt(tp_add(tp_square(in[0]), 1));
+}
+
+static void smooth_abs_backward(void *user, const tp_vjp *v)
+{
+    (void)user;
+    v->din[0] = tp_mul(v->dout[0], tp_div(v->in[0], v->out[0]));
+}
+
+static tp_tensor *smooth_abs_at(const char *file, int line, tp_tensor *a)
+{
+    static const tp_custom rule = {
+        .name = "custom", .forward = smooth_abs_forward, .backward = smooth_abs_backward};
+    return tp_custom_apply_at(file, line, &rule, NULL, 1, &a);
+}
+#define smooth_abs(...) smooth_abs_at(TP_PLACE, __VA_ARGS__)
+
+/* Of polar coordinates, r and an angle, the others, and the signs of r between them. */
+static void polar_forward(void *user, int n_in, tp_tensor *const *in, int n_out,
+                          tp_tensor **out)
+{
+    (void)user, (void)n_in, (void)n_out;
+    out[0] = tp_mul(in[0], tp_cos(in[1]));
+    out[1] = tp_cast(tp_sign(in[0]), TP_I32);
+    out[2] = tp_mul(in[0], tp_sin(in[1]));
+}
+
+static void polar_backward(void *user, const tp_vjp *v)
+{
+    (void)user;
+    v->din[0] =
+        tp_add(tp_mul(v->dout[0], tp_cos(v->in[1])), tp_mul(v->dout[2], tp_sin(v->in[1])));
+    if (v->wanted[1])
+        v->din[1] = tp_sub(tp_mul(v->dout[2], v->out[0]), tp_mul(v->dout[0], v->out[2]));
+}
+
+/* x * y + sign * y^2, or what only one result is used of. */
+static tp_tensor *polar_at(const char *file, int line, tp_tensor *r, tp_tensor *angle, bool all)
+{
+    static const tp_custom rule = {
+        .name = "custom", .forward = polar_forward, .backward = polar_backward};
+    tp_tensor *of[3];
+    if (tp_custom_call_at(file, line, &rule, NULL, 2, (tp_tensor *[]){r, angle}, 3, of) !=
+            TP_OK ||
+        !all)
+        return of[2];
+    tp_tensor *second = tp_mul_at(file, line, of[1], tp_square_at(file, line, of[2]));
+    return tp_add_at(file, line, tp_mul_at(file, line, of[0], of[2]), second);
+}
+#define polar(...) polar_at(TP_PLACE, __VA_ARGS__)
+
 /* Uses a before, within and after a call. */
 static tp_tensor *called_at(const char *file, int line, tp_tensor *a, tp_tensor *b)
 {

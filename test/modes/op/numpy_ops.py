@@ -10,6 +10,11 @@ def unary(f):
     return lambda a: T(f(a.v), a.dtype)
 
 
+def polar(r, angle, every):
+    x, y = r.v * np.cos(angle.v), r.v * np.sin(angle.v)
+    return T(x * y + np.sign(r.v) * y * y if every else y, r.dtype)
+
+
 def erf(v):
     from math import erf as one
     return np.vectorize(lambda x: one(float(x)), otypes=[np.longdouble])(v) if v.size else v
@@ -445,7 +450,7 @@ NAMES = {
     "tp_rsqrt": unary(lambda v: 1 / np.sqrt(v)), "tp_sin": unary(np.sin), "tp_cos": unary(np.cos),
     "tp_tanh": unary(np.tanh), "tp_sigmoid": unary(sigmoid), "tp_erf": unary(erf), "tp_floor": unary(np.floor),
     "tp_ceil": unary(np.ceil), "tp_round": unary(np.rint), "tp_not": unary(np.invert),
-    "tp_detach": unary(lambda v: v), "tp_cast": cast, "tp_add": binary(np.add), "tp_sub": binary(np.subtract),
+    "smooth_abs": unary(lambda v: np.sqrt(v * v + 1)), "polar": polar, "tp_detach": unary(lambda v: v), "tp_cast": cast, "tp_add": binary(np.add), "tp_sub": binary(np.subtract),
     "tp_mul": binary(np.multiply), "tp_div": binary(either(np.divide, int_div)), "tp_min": binary(np.minimum),
     "tp_max": binary(np.maximum), "tp_pow": binary(either(float_pow, int_pow)),
     "tp_mod": binary(either(float_mod, lambda a, b: a % b if b else 0)), "tp_eq": compare(np.equal),

@@ -1,0 +1,227 @@
+/* Gradients of the user's own: tp_custom_call, tp_straight_through, and the block in which nothing is recorded. */
+#include "op/custom.h"
+
+#include "ir/graph_def.h"
+#include "op/sizes.h"
+
+#undef TP_PLACE
+#define TP_PLACE at.file, at.line
+
+/* ---- tp_no_grad ----------------------------------------------------------------------------------- */
+
+tp_no_grad_block tp_no_grad_begin(tp_ctx *tp)
+{
+    tp_no_grad_block b = {.tp = tp};
+    b.was = tp_recording(tp, false);
+    return b;
+}
+
+bool tp_no_grad_next(tp_no_grad_block *b)
+{
+    const bool enters = !b->entered;
+    b->entered = true;
+    if (!enters)
+        tp_no_grad_left(b);
+    return enters;
+}
+
+void tp_no_grad_left(tp_no_grad_block *b)
+{
+    if (b->tp)
+        tp_recording(b->tp, b->was);
+    b->tp = NULL;
+}
+
+/* ---- a call --------------------------------------------------------------------------------------------- */
+
+typedef struct call {
+    tpi_at at;
+    const tp_custom *rule;
+    void *user;
+    int n_in, n_out;
+    tp_tensor *const *in;
+} call;
+
+static tp_status first_failed(int n, tp_tensor *const *out)
+{
+    tp_status status = TP_OK;
+    for (int i = 0; i < n && status == TP_OK; i++)
+        status = (tp_status)out[i]->status;
+    return status;
+}
+
+/* Forward, in a scope of its own, which hands the results out. */
+static tp_status run_forward(const call *c, tp_tensor **out)
+{
+    tp_ctx *ctx = c->in[0]->ctx;
+    const tpi_at at = c->at;
+    const tpi_custom_attrs attrs = {c->rule, c->user, c->n_out};
+    tpi_user_code code;
+    for (int i = 0; i < c->n_out; i++)
+        out[i] = NULL;
+    if (tp_scope_begin(ctx) != TP_OK)
+        return tpi_fail_all(&ctx->nil, c->n_out, out);
+    tpi_user_code_enter(&code, ctx, c->rule->name);
+    c->rule->forward(c->user, c->n_in, c->in, c->n_out, out);
+    tpi_user_code_end_blocks(&code);
+    tp_tensor *failed = NULL;
+    for (int i = 0; i < c->n_out && !failed; i++)
+        failed = out[i]
+                     ? tpi_refuse_operand(ctx, at, c->rule->name, i, out[i])
+                     : tpi_fail(ctx, at, c->rule->name, TP_E_NULL, "result %d was not set", i);
+    if (failed)
+        tpi_fail_all(failed, c->n_out, out);
+    else
+        tpi_custom_tie(at, &attrs, c->n_in, c->in, c->n_out, out);
+    tpi_user_code_leave(&code);
+    for (int i = 0; i < c->n_out; i++)
+        tp_keep(out[i]);
+    tp_scope_end(ctx);
+    return first_failed(c->n_out, out);
+}
+
+/* ---- the check ------------------------------------------------------------------------------------------ */
+
+/* The sum of what the floats among the results are, in f64, each weighed differently. */
+static tp_tensor *weighed(tpi_at at, int n, tp_tensor *const *out)
+{
+    tp_tensor *sum = NULL;
+    for (int i = 0; i < n; i++) {
+        if (tp_dtype_of(out[i]) < TP_F32)
+            continue;
+        tp_tensor *row = tp_reshape(tp_cast(out[i], TP_F64), 1, (const int64_t[]){-1});
+        sum = sum ? tp_concat(2, (tp_tensor *[]){sum, row}, 0) : row;
+    }
+    return sum;
+}
+
+typedef struct checking {
+    const call *c;
+    tp_tensor **out;
+} checking;
+
+static tp_tensor *checked_call(void *user, int n, tp_tensor *const *xs)
+{
+    const checking *k = user;
+    const tpi_at at = k->c->at;
+    call again = *k->c;
+    again.in = xs;
+    (void)n;
+    run_forward(&again, k->out);
+    return weighed(at, again.n_out, k->out);
+}
+
+static tp_status check(const call *c, tp_tensor **out)
+{
+    tp_ctx *ctx = c->in[0]->ctx;
+    const tpi_at at = c->at;
+    double error = 0;
+    tpi_nodes wide = {.ctx = ctx};
+    if (tp_scope_begin(ctx) != TP_OK)
+        return TP_E_MEMORY;
+    for (int i = 0; i < c->n_in; i++)
+        tpi_nodes_push(&wide,
+                       tp_dtype_of(c->in[i]) == TP_F32 ? tp_cast(c->in[i], TP_F64) : c->in[i]);
+    tp_status status = TP_E_MEMORY;
+    if (wide.failed)
+        tpi_no_memory(ctx, at, c->rule->name);
+    else
+        status = tp_grad_check(checked_call, &(checking){c, out}, c->n_in, wide.v, &error);
+    if (status == TP_OK && !(error <= 1e-5))
+        status = tpi_fail_status(ctx, at, c->rule->name, TP_E_VALUE,
+                                 "the gradient that backward gives is off by %.3g from that of "
+                                 "differences (relative to max(1, difference))",
+                                 error);
+    tpi_nodes_free(&wide);
+    tp_scope_end(ctx);
+    return status;
+}
+
+/* ---- public ------------------------------------------------------------------------------------------------ */
+
+static tp_tensor *refuse(const call *c)
+{
+    tp_ctx *ctx = c->n_in > 0 && c->in && c->in[0] ? c->in[0]->ctx : NULL;
+    const char *what = "tp_custom_call";
+    if (!c->rule || !c->rule->name || !c->rule->forward || !c->rule->backward)
+        return tpi_fail(ctx, c->at, what, TP_E_NULL, "the %s is NULL",
+                        !c->rule            ? "description"
+                        : !c->rule->name    ? "name"
+                        : !c->rule->forward ? "function forward"
+                                            : "function backward");
+    if (c->n_in < 1 || !c->in)
+        return tpi_fail(ctx, c->at, c->rule->name, TP_E_NULL, "the arguments are missing");
+    return tpi_refuse_operands(c->at, c->rule->name, c->n_in, c->in);
+}
+
+static bool is_checked(const call *c)
+{
+    const tp_ctx *ctx = c->in[0]->ctx;
+    bool some = false, symbolic = false;
+    for (int i = 0; i < c->n_in; i++) {
+        symbolic |= c->in[i]->graph != NULL;
+        some |= c->in[i]->dtype >= TP_F32;
+    }
+    return c->rule->check && some && !symbolic && !ctx->frame && !ctx->tracing;
+}
+
+tp_status tp_custom_call_at(const char *file, int line, const tp_custom *rule, void *user,
+                            int n_in, tp_tensor *const *in, int n_out, tp_tensor **out)
+{
+    const call c = {TPI_AT(file, line), rule, user, n_in, n_out, in};
+    if (n_out < 1 || !out)
+        return TP_E_NULL;
+    tp_tensor *failed = refuse(&c);
+    if (failed)
+        return tpi_fail_all(failed, n_out, out);
+    TPI_ALONE_OR(in[0]->ctx, c.at, rule->name, tpi_fail_all((tp_tensor *)crowd, n_out, out));
+    const tp_status status = is_checked(&c) ? check(&c, out) : TP_OK;
+    if (status != TP_OK)
+        return tpi_fail_all(tpi_fail(in[0]->ctx, c.at, rule->name, status, "the check failed"),
+                            n_out, out);
+    return run_forward(&c, out);
+}
+
+tp_status(tp_custom_call)(const tp_custom *c, void *user, int n_in, tp_tensor *const *in,
+                          int n_out, tp_tensor **out)
+{
+    return tp_custom_call_at(NULL, 0, c, user, n_in, in, n_out, out);
+}
+
+tp_tensor *tp_custom_apply_at(const char *file, int line, const tp_custom *c, void *user,
+                              int n_in, tp_tensor *const *in)
+{
+    tp_tensor *y = (tp_tensor *)&tpi_nil;
+    tp_custom_call_at(file, line, c, user, n_in, in, 1, &y);
+    return y;
+}
+
+TPI_BARE(tp_tensor *, tp_custom_apply,
+         (const tp_custom *c, void *user, int n_in, tp_tensor *const *in), c, user, n_in, in)
+
+/* ---- straight through --------------------------------------------------------------------------------------- */
+
+static void pass_on(void *user, const tp_vjp *v)
+{
+    (void)user;
+    v->din[0] = v->dout[0];
+}
+
+tp_tensor *tp_straight_through_at(const char *file, int line, tp_tensor *y, tp_tensor *x)
+{
+    static const tp_custom rule = {.name = "straight_through", .backward = pass_on};
+    const tpi_at at = TPI_AT(file, line);
+    tp_tensor *failed = tpi_refuse_operands(at, rule.name, 2, (tp_tensor *[]){y, x});
+    if (failed)
+        return failed;
+    TPI_ALONE(x->ctx, at, rule.name);
+    if (y->dtype != x->dtype || !tpi_same_shape(y, x))
+        return tpi_fail(x->ctx, at, rule.name, TP_E_SHAPE, "y is %s %s, x is %s %s",
+                        tp_dtype_name((tp_dtype)y->dtype), SHAPE(y),
+                        tp_dtype_name((tp_dtype)x->dtype), SHAPE(x));
+    const tpi_custom_attrs attrs = {.rule = &rule, .n_out = 1};
+    tpi_custom_tie(at, &attrs, 1, &x, 1, &y);
+    return y;
+}
+
+TPI_BARE(tp_tensor *, tp_straight_through, (tp_tensor * y, tp_tensor *x), y, x)

@@ -1,0 +1,23 @@
+/* A value whose gradient is a C function of the user's.
+ *
+ *     %5 = custom %4, %0, %1      is %4; its gradient goes to %0 and %1, as the function says, and none to %4
+ *
+ * Of several results the floats are one value, end to end, so that the function is called once for all of them. */
+#ifndef TAPIR_CUSTOM_H
+#define TAPIR_CUSTOM_H
+
+#include "op/op.h"
+
+/* Those of a node that was read from a text have no rule. */
+typedef struct tpi_custom_attrs {
+    const tp_custom *rule;
+    void *user;
+    int64_t n_out;
+} tpi_custom_attrs;
+
+/* out[n], what the forward function gave, with the gradient of the rule for in[n_in]. False: out[] has
+ * failed tensors. */
+bool tpi_custom_tie(tpi_at at, const tpi_custom_attrs *a, int n_in, tp_tensor *const *in,
+                    int n_out, tp_tensor **out);
+
+#endif
