@@ -65,7 +65,6 @@ tp_hook *tp_hook_new_at(const char *file, int line, tp_ctx *tp, tp_hook_function
         return NULL;
     *h = (tp_hook){.ctx = tp, .f = f, .user = user, .number = ++tp->hooks_made};
     tpi_object_add(tp, &h->owned, hook_free);
-    note_change(tp);
     return h;
 }
 

@@ -142,6 +142,131 @@ MISUSE(tp_grad_check)
     tp_clear_error(b->tp);
 }
 
+MISUSE(tp_no_grad_begin)
+{
+    tp_no_grad (NULL)
+        assert_false(tp_recording(NULL, true));
+    tp_no_grad (b->tp)
+        assert_false(tp_requires_grad(tp_neg(b->param)));
+    assert_true(tp_requires_grad(tp_neg(b->param)));
+}
+
+MISUSE(tp_no_grad_next)
+{
+    tp_no_grad_block open = tp_no_grad_begin(b->tp);
+    assert_true(tp_no_grad_next(&open));
+    assert_false(tp_no_grad_next(&open));
+    assert_false(tp_no_grad_next(&open));
+    assert_true(tp_recording(b->tp, true));
+}
+
+MISUSE(tp_no_grad_left)
+{
+    tp_no_grad_block open = tp_no_grad_begin(b->tp);
+    tp_no_grad_left(&open);
+    tp_recording(b->tp, true);
+    tp_no_grad_left(&open);
+    assert_true(tp_recording(b->tp, true));
+}
+
+static void negates(void *user, int n_in, tp_tensor *const *in, int n_out, tp_tensor **out)
+{
+    (void)user, (void)n_in;
+    for (int i = 0; i < n_out; i++)
+        out[i] = tp_neg(in[0]);
+}
+
+static void negates_back(void *user, const tp_vjp *v)
+{
+    (void)user;
+    v->din[0] = tp_neg(v->dout[0]);
+}
+
+static const tp_custom negation = {
+    .name = "negation", .forward = negates, .backward = negates_back};
+
+/* Descriptions that lack something. */
+static const tp_custom nameless = {.forward = negates, .backward = negates_back},
+                       no_forward = {.name = "negation", .backward = negates_back},
+                       no_backward = {.name = "negation", .forward = negates};
+
+MISUSE(tp_custom_call)
+{
+    tp_tensor *out[2];
+    what = "negation";
+    OPERAND(b, b->param, tp_custom_call(&negation, NULL, 1, &x, 2, out));
+    what = "tp_custom_call";
+    BAD(b, TP_E_NULL, tp_custom_call(NULL, NULL, 1, &b->f, 1, out));
+    BAD(b, TP_E_NULL, tp_custom_call(&nameless, NULL, 1, &b->f, 1, out));
+    BAD(b, TP_E_NULL, tp_custom_call(&no_forward, NULL, 1, &b->f, 1, out));
+    BAD(b, TP_E_NULL, tp_custom_call(&no_backward, NULL, 1, &b->f, 1, out));
+    BAD_NIL(b, tp_custom_call(&negation, NULL, 0, &b->f, 1, out));
+    BAD_NIL(b, tp_custom_call(&negation, NULL, 1, NULL, 1, out));
+    assert_true(tp_failed(out[0]));
+    assert_int_equal(tp_custom_call(&negation, NULL, 1, &b->f, 0, out), TP_E_NULL);
+    assert_int_equal(tp_custom_call(&negation, NULL, 1, &b->f, 1, NULL), TP_E_NULL);
+}
+
+MISUSE(tp_custom_apply)
+{
+    what = "negation";
+    OPERAND(b, b->f, tp_custom_apply(&negation, NULL, 1, &x));
+    what = "tp_custom_call";
+    BAD(b, TP_E_NULL, tp_custom_apply(&no_forward, NULL, 1, &b->f));
+    BAD_NIL(b, tp_custom_apply(&negation, NULL, -1, &b->f));
+}
+
+MISUSE(tp_straight_through)
+{
+    what = "straight_through";
+    OPERAND(b, b->param, tp_straight_through(b->f, x));
+    OPERAND(b, b->f, tp_straight_through(x, b->param));
+    BAD(b, TP_E_SHAPE, tp_straight_through(b->t, b->param));
+    BAD(b, TP_E_SHAPE, tp_straight_through(b->along, b->param));
+    BAD(b, TP_E_CTX, tp_straight_through(b->foreign, b->param));
+}
+
+static tp_tensor *keeps(void *user, tp_tensor *g)
+{
+    (void)user, (void)g;
+    return NULL;
+}
+
+MISUSE(tp_hook_new)
+{
+    assert_null(tp_hook_new(NULL, keeps, NULL));
+    BAD(b, TP_E_NULL, (void *)tp_hook_new(b->tp, NULL, NULL));
+}
+
+MISUSE(tp_hook_free)
+{
+    tp_hook_free(NULL);
+    tp_hook *h = tp_hook_new(b->tp, keeps, NULL);
+    assert_int_equal(tp_hook_on(b->param, h), TP_OK);
+    assert_int_equal(tp_hook_on(b->param, h), TP_OK);
+    tp_hook_free(h);
+    assert_false(tp_failed(tp_grad(tp_neg(b->param), b->param)));
+}
+
+MISUSE(tp_hooked)
+{
+    tp_hook *h = tp_hook_new(b->tp, keeps, NULL), *other = tp_hook_new(b->other, keeps, NULL);
+    OPERAND(b, b->param, tp_hooked(x, h));
+    BAD(b, TP_E_DTYPE, tp_hooked(b->i, h));
+    BAD(b, TP_E_NULL, tp_hooked(b->param, NULL));
+    BAD(b, TP_E_CTX, tp_hooked(b->param, other));
+}
+
+MISUSE(tp_hook_on)
+{
+    tp_hook *h = tp_hook_new(b->tp, keeps, NULL), *other = tp_hook_new(b->other, keeps, NULL);
+    OPERAND(b, b->param, tp_hook_on(x, h));
+    BAD(b, TP_E_STATE, tp_hook_on(b->f, h));
+    BAD(b, TP_E_STATE, tp_hook_on(b->node, h));
+    BAD(b, TP_E_NULL, tp_hook_on(b->param, NULL));
+    BAD(b, TP_E_CTX, tp_hook_on(b->param, other));
+}
+
 const misuse misuse_grad[] = {
     LISTED(tp_require_grad),
     LISTED(tp_requires_grad),
@@ -152,5 +277,15 @@ const misuse misuse_grad[] = {
     LISTED(tp_grad),
     LISTED(tp_grads),
     LISTED(tp_grad_check),
+    LISTED(tp_no_grad_begin),
+    LISTED(tp_no_grad_next),
+    LISTED(tp_no_grad_left),
+    LISTED(tp_custom_call),
+    LISTED(tp_custom_apply),
+    LISTED(tp_straight_through),
+    LISTED(tp_hook_new),
+    LISTED(tp_hook_free),
+    LISTED(tp_hooked),
+    LISTED(tp_hook_on),
     {0},
 };

@@ -493,3 +493,115 @@ CALL(tp_grad_check)
     return done(tp_grad_check(rarely(m) ? NULL : checked, m, 1 + below(m, 2), of,
                               rarely(m) ? NULL : &error));
 }
+
+/* ---- gradients of one's own --------------------------------------------------------------------------------- */
+
+CALL(tp_no_grad_begin)
+{
+    tp_ctx *tp = ctx(m);
+    tp_no_grad(tp) put(m, tp_neg(tensor(m)));
+    return tp != NULL;
+}
+
+CALL(tp_no_grad_next)
+{
+    tp_no_grad_block b = tp_no_grad_begin(ctx(m));
+    const int turns = tp_no_grad_next(&b) + tp_no_grad_next(&b);
+    return below(m, 2) ? turns == 1 : tp_no_grad_next(&b);
+}
+
+CALL(tp_no_grad_left)
+{
+    tp_no_grad_block b = tp_no_grad_begin(ctx(m));
+    tp_no_grad_left(&b);
+    return 1;
+}
+
+/* Good rules, ones that do nothing, and ones that give what does not fit. */
+static void own_forward(void *user, int n_in, tp_tensor *const *in, int n_out, tp_tensor **out)
+{
+    monkey *m = user;
+    for (int i = 0; i < n_out; i++)
+        out[i] = rarely(m) ? NULL
+                 : i == 1  ? tp_argmax(in[0], 0, false)
+                           : tp_square(in[i % n_in]);
+    if (rarely(m))
+        tp_scope_begin(m->tp);
+}
+
+static void own_backward(void *user, const tp_vjp *v)
+{
+    monkey *m = user;
+    for (int i = 0; i < v->n_in; i++)
+        v->din[i] = rarely(m)    ? tensor(m)
+                    : i % 2 == 0 ? tp_mul(v->dout[0], tp_mul(v->in[0], 2))
+                                 : NULL;
+}
+
+static const tp_custom *rule_of(monkey *m)
+{
+    static const tp_custom rule = {"own", own_forward, own_backward, false},
+                           checked = {"own", own_forward, own_backward, true};
+    return rarely(m) ? NULL : below(m, 8) ? &rule : &checked;
+}
+
+CALL(tp_custom_call)
+{
+    many x, y;
+    const tp_custom *rule = rule_of(m);
+    tensors(m, &x, 1 + below(m, 3));
+    tensors(m, &y, 1 + below(m, 3));
+    return put_many(m, &y, tp_custom_call(rule, m, x.n, x.in, y.n, y.out));
+}
+
+CALL(tp_custom_apply)
+{
+    many x;
+    const tp_custom *rule = rule_of(m);
+    tensors(m, &x, 1 + below(m, 2));
+    return put(m, tp_custom_apply(rule, m, x.n, x.in));
+}
+
+CALL(tp_straight_through)
+{
+    tp_tensor *x = number_like(m);
+    return put(m, tp_straight_through(below(m, 2) ? tp_floor(x) : fellow(m, x), x));
+}
+
+static tp_tensor *own_hook(void *user, tp_tensor *g)
+{
+    monkey *m = user;
+    return rarely(m) ? tensor(m) : below(m, 2) ? NULL : tp_neg(g);
+}
+
+CALL(tp_hook_new)
+{
+    tp_hook *h = tp_hook_new(ctx(m), rarely(m) ? NULL : own_hook, m);
+    if (below(m, 4))
+        tp_hook_free(h);
+    return h != NULL;
+}
+
+CALL(tp_hook_free)
+{
+    tp_hook_free(rarely(m) ? NULL : tp_hook_new(ctx(m), own_hook, m));
+    return 1;
+}
+
+CALL(tp_hooked)
+{
+    tp_hook *h = rarely(m) ? NULL : tp_hook_new(m->tp, own_hook, m);
+    tp_tensor *y = tp_hooked(number_like(m), h);
+    if (below(m, 2))
+        tp_hook_free(h);
+    return put(m, y);
+}
+
+CALL(tp_hook_on)
+{
+    tp_hook *h = rarely(m) ? NULL : tp_hook_new(m->tp, own_hook, m);
+    tp_tensor *x = below(m, 2) ? number_like(m) : tp_require_grad(number_like(m));
+    const int good = done(tp_hook_on(x, h));
+    tp_hook_free(h);
+    return good;
+}

@@ -182,6 +182,8 @@ enum {
     MARKS,
     STOPS_RECORDING,
     STOPS_TRAINING,
+    HANGS_HOOK,
+    FREES_HOOK,
     N_EFFECTS,
     /* and what is no effect: */
     KEEPS_INSIDE,
@@ -190,6 +192,12 @@ enum {
     RECORDS_INSIDE,
     N_ALL
 };
+
+static tp_tensor *keep_gradient(void *user, tp_tensor *g)
+{
+    (void)user, (void)g;
+    return NULL;
+}
 
 BODY(acting)
 {
@@ -225,6 +233,12 @@ BODY(acting)
         break;
     case STOPS_TRAINING:
         tp_training(tp, !tp_training(tp, true));
+        break;
+    case HANGS_HOOK:
+        tp_hook_on(tp_require_grad(h), tp_hook_new(tp, keep_gradient, NULL));
+        break;
+    case FREES_HOOK:
+        tp_hook_free(tp_hook_new(tp, keep_gradient, NULL));
         break;
     case KEEPS_INSIDE:
         tp_scope_begin(tp);
