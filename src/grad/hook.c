@@ -112,7 +112,7 @@ tp_tensor *tp_hooked_at(const char *file, int line, tp_tensor *x, tp_hook *h)
         return tpi_fail(x->ctx, at, rule.name, TP_E_DTYPE,
                         "the tensor is %s: gradients are for f32 and f64",
                         tp_dtype_name((tp_dtype)x->dtype));
-    const tpi_custom_attrs attrs = {&rule, (void *)(uintptr_t)h->number, 1};
+    const tpi_custom_attrs attrs = {1, &rule, (void *)(uintptr_t)h->number};
     tp_tensor *y = x;
     tpi_custom_tie(at, &attrs, 1, &x, 1, &y);
     return y;

@@ -8,11 +8,11 @@
 
 #include "op/op.h"
 
-/* Those of a node that was read from a text have no rule. */
 typedef struct tpi_custom_attrs {
+    int64_t n_out;
+    /* In no text: a node that was read from one has no rule. */
     const tp_custom *rule;
     void *user;
-    int64_t n_out;
 } tpi_custom_attrs;
 
 /* out[n], what the forward function gave, with the gradient of the rule for in[n_in]. False: out[] has

@@ -1,7 +1,6 @@
 /* Gradients of the user's own: tp_custom_call, tp_straight_through, and the block in which nothing is recorded. */
-#include "op/custom.h"
-
 #include "ir/graph_def.h"
+#include "op/custom.h"
 #include "op/sizes.h"
 
 #undef TP_PLACE
@@ -55,7 +54,7 @@ static tp_status run_forward(const call *c, tp_tensor **out)
 {
     tp_ctx *ctx = c->in[0]->ctx;
     const tpi_at at = c->at;
-    const tpi_custom_attrs attrs = {c->rule, c->user, c->n_out};
+    const tpi_custom_attrs attrs = {c->n_out, c->rule, c->user};
     tpi_user_code code;
     for (int i = 0; i < c->n_out; i++)
         out[i] = NULL;
@@ -211,15 +210,18 @@ tp_tensor *tp_straight_through_at(const char *file, int line, tp_tensor *y, tp_t
 {
     static const tp_custom rule = {.name = "straight_through", .backward = pass_on};
     const tpi_at at = TPI_AT(file, line);
-    tp_tensor *failed = tpi_refuse_operands(at, rule.name, 2, (tp_tensor *[]){y, x});
+    tp_tensor *failed = tpi_refuse_operands(at, rule.name, 2, (tp_tensor *[]){x, y});
     if (failed)
         return failed;
     TPI_ALONE(x->ctx, at, rule.name);
+    failed = tpi_refuse_operand(x->ctx, at, rule.name, 0, y);
+    if (failed)
+        return failed;
     if (y->dtype != x->dtype || !tpi_same_shape(y, x))
         return tpi_fail(x->ctx, at, rule.name, TP_E_SHAPE, "y is %s %s, x is %s %s",
                         tp_dtype_name((tp_dtype)y->dtype), SHAPE(y),
                         tp_dtype_name((tp_dtype)x->dtype), SHAPE(x));
-    const tpi_custom_attrs attrs = {.rule = &rule, .n_out = 1};
+    const tpi_custom_attrs attrs = {.n_out = 1, .rule = &rule};
     tpi_custom_tie(at, &attrs, 1, &x, 1, &y);
     return y;
 }
