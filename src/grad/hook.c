@@ -178,7 +178,8 @@ static tp_tensor *pass_one(const tp_hook *h, tpi_at at, tp_tensor *g)
 
 tp_tensor *tpi_through_hooks(tpi_at at, tp_tensor *x, tp_tensor *g)
 {
-    const tp_tensor *t = x->op && tpi_variable_of(x) ? tpi_variable_of(x) : x;
+    const bool stands = x->op && x->op->kind == TPI_SOURCE && x->n_in; /* for a tensor */
+    const tp_tensor *t = stands ? x->in[0] : x;
     tp_ctx *ctx = x->ctx;
     for (int i = 0; i < ctx->n_hung && g->status == TP_OK; i++) /* a hook may free hooks */
         if (ctx->hung[i].t == t)
