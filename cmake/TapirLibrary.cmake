@@ -79,7 +79,8 @@ add_custom_target(tapir_text DEPENDS "${tapir_generated}/kernel_text.c")
 file(GLOB tapir_hardened_sources CONFIGURE_DEPENDS "${PROJECT_SOURCE_DIR}/src/base/*.c"
   "${PROJECT_SOURCE_DIR}/src/cc/*.c" "${PROJECT_SOURCE_DIR}/src/op/read/*.c")
 foreach(name core/fail core/format core/npy ir/literal run/store onnx/format/elements onnx/format/external
-    onnx/format/model onnx/format/onnx_lists onnx/format/onnx_values onnx/format/wire)
+    onnx/format/model onnx/format/onnx_lists onnx/format/onnx_values onnx/format/wire train/inflate train/json
+    train/npz train/safetensors train/shards train/zip)
   if(NOT EXISTS "${PROJECT_SOURCE_DIR}/src/${name}.c")
     message(FATAL_ERROR "src/${name}.c, which is to be hardened, is not there")
   endif()

@@ -1,8 +1,9 @@
 /* tapir: everything. Start reading at tensor.h, ops.h, composites.h, indexing.h, linalg.h, grad.h,
- * graph.h, nn.h, train.h, state.h, control.h, capture.h, onnx.h. */
+ * graph.h, nn.h, train.h, state.h, archive.h, control.h, capture.h, onnx.h. */
 #ifndef TAPIR_TAPIR_H
 #define TAPIR_TAPIR_H
 
+#include "archive.h"
 #include "base.h"
 #include "capture.h"
 #include "composites.h"

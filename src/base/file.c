@@ -3,6 +3,7 @@
 
 #include "base/keep_errno.h"
 #include "base/log.h"
+#include "base/strbuf.h"
 
 #include <errno.h>
 #include <fcntl.h>
@@ -14,23 +15,26 @@
 
 enum { FIRST_READ = 64 << 10 };
 
-static bool fail_text(tpi_file_error *e, const char *path, tp_status status, const char *why)
+bool tpi_file_fail(tpi_file_error *e, tp_status status, const char *path, const char *fmt, ...)
 {
+    enum { ROOM = 120 }; /* of a long path the end says more than the beginning */
     if (e->status != TP_OK)
         return false;
     e->status = status;
-    /* Of a long path the end says more than the beginning. */
-    const size_t room = sizeof e->text - 80, len = strlen(path);
-    snprintf(e->text, sizeof e->text, "%s%s: %s", len > room ? "..." : "",
-             len > room ? path + (len - room) : path, why);
+    const size_t len = strlen(path), cut = len > ROOM ? len - ROOM : 0;
+    const int n = tpi_print(e->text, sizeof e->text, "%s%s: ", cut ? "..." : "", path + cut);
+    va_list ap;
+    va_start(ap, fmt);
+    tpi_vprint(e->text + n, sizeof e->text - (size_t)n, fmt, ap);
+    va_end(ap);
     return false;
 }
 
 static bool fail_errno(tpi_file_error *e, const char *path, int number)
 {
     char text[80];
-    return fail_text(e, path, number == ENOMEM ? TP_E_MEMORY : TP_E_IO,
-                     tpi_errno_text(number, text, sizeof text));
+    return tpi_file_fail(e, number == ENOMEM ? TP_E_MEMORY : TP_E_IO, path, "%s",
+                         tpi_errno_text(number, text, sizeof text));
 }
 
 /* ---- reading -------------------------------------------------------------------------------- */
@@ -57,7 +61,7 @@ static bool read_all(tpi_mem *mem, int fd, const char *path, size_t limit, tpi_f
     if (S_ISDIR(st.st_mode))
         return fail_errno(error, path, EISDIR);
     if (!S_ISREG(st.st_mode) && !S_ISFIFO(st.st_mode))
-        return fail_text(error, path, TP_E_IO, "is neither a file nor a pipe");
+        return tpi_file_fail(error, TP_E_IO, path, "is neither a file nor a pipe");
 
     if (limit > (SIZE_MAX >> 2))
         limit = SIZE_MAX >> 2;
@@ -65,14 +69,14 @@ static bool read_all(tpi_mem *mem, int fd, const char *path, size_t limit, tpi_f
     char why[80];
     snprintf(why, sizeof why, "has more than the %zu bytes allowed", limit);
     if (regular && (uint64_t)st.st_size > limit)
-        return fail_text(error, path, TP_E_IO, why);
+        return tpi_file_fail(error, TP_E_IO, path, "%s", why);
     b->capacity = regular ? (size_t)st.st_size + 1 : FIRST_READ; /* + 1 sees the end at once */
     b->data = tpi_take(mem, b->capacity);
     if (!b->data)
         return fail_errno(error, path, ENOMEM);
     for (;;) {
         if (b->size > limit)
-            return fail_text(error, path, TP_E_IO, why);
+            return tpi_file_fail(error, TP_E_IO, path, "%s", why);
         if (b->size == b->capacity && !more_room(mem, b, limit))
             return fail_errno(error, path, ENOMEM);
         const ssize_t n = read(fd, b->data + b->size, b->capacity - b->size);
@@ -92,7 +96,7 @@ bool tpi_file_read(tpi_mem *mem, const char *path, size_t limit, tpi_file_bytes 
     *out = (tpi_file_bytes){0};
     *error = (tpi_file_error){0};
     if (!path)
-        return fail_text(error, "", TP_E_NULL, "the path is NULL");
+        return tpi_file_fail(error, TP_E_NULL, "", "the path is NULL");
     const int fd = open(path, O_RDONLY | O_CLOEXEC);
     if (fd < 0)
         return fail_errno(error, path, errno);
@@ -115,7 +119,7 @@ bool tpi_file_map_open(tpi_mem *mem, const char *path, tpi_file_map *out, tpi_fi
     *out = (tpi_file_map){0};
     *error = (tpi_file_error){0};
     if (!path)
-        return fail_text(error, "", TP_E_NULL, "the path is NULL");
+        return tpi_file_fail(error, TP_E_NULL, "", "the path is NULL");
     const int fd = open(path, O_RDONLY | O_CLOEXEC);
     if (fd < 0)
         return fail_errno(error, path, errno);
@@ -253,11 +257,11 @@ void tpi_file_begin(tpi_writer *w, tpi_mem *mem, tpi_undones *undone, const char
     *w = (tpi_writer){.mem = mem, .fd = -1, .folder = -1, .path = path};
     struct stat st;
     if (!path)
-        fail_text(&w->error, "", TP_E_NULL, "the path is NULL");
+        tpi_file_fail(&w->error, TP_E_NULL, "", "the path is NULL");
     else if (stat(path, &st) == 0 && S_ISDIR(st.st_mode))
         fail_errno(&w->error, path, EISDIR);
     else if (stat(path, &st) == 0 && !S_ISREG(st.st_mode)) /* a device would be replaced */
-        fail_text(&w->error, path, TP_E_IO, "is there and is no regular file");
+        tpi_file_fail(&w->error, TP_E_IO, path, "is there and is no regular file");
     else
         open_temp(w, undone);
 }
@@ -311,6 +315,6 @@ bool tpi_file_end(tpi_writer *w)
 void tpi_file_abandon(tpi_writer *w)
 {
     TPI_KEEP_ERRNO;
-    fail_text(&w->error, w->path ? w->path : "", TP_E_STATE, "was given up");
+    tpi_file_fail(&w->error, TP_E_STATE, w->path ? w->path : "", "was given up");
     close_writer(w);
 }

@@ -5,9 +5,13 @@
 #include "base/undone.h"
 
 typedef struct tpi_file_error {
-    tp_status status; /* TP_OK, TP_E_IO, TP_E_MEMORY, TP_E_NULL */
-    char text[200];   /* "model.npy: No such file or directory" */
+    tp_status status; /* TP_OK, TP_E_IO, TP_E_MEMORY, TP_E_NULL; of those who read one TP_E_FORMAT, too */
+    char text[300];   /* "model.npy: No such file or directory" */
 } tpi_file_error;
+
+/* Sets the error, unless there is one: "path: " and the format. Returns false. */
+bool tpi_file_fail(tpi_file_error *e, tp_status status, const char *path, const char *fmt, ...)
+    __attribute__((format(printf, 4, 5)));
 
 typedef struct tpi_file_bytes {
     char *data;
@@ -20,7 +24,7 @@ bool tpi_file_read(tpi_mem *mem, const char *path, size_t limit, tpi_file_bytes 
 void tpi_file_free(tpi_mem *mem, tpi_file_bytes *b);
 
 /* A file's bytes in place: mapped where it is a regular file, else read. A file that is made shorter
- * while it is mapped ends the program that looks at its lost pages, so a map is held briefly. */
+ * while it is mapped ends the program that looks at its lost pages. */
 typedef struct tpi_file_map {
     const char *data;
     size_t size;

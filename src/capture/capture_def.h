@@ -308,7 +308,7 @@ void tpi_frame_close(tpi_frame *fr, tpi_at at, int n_out, tp_tensor *const *out)
 /* Memory of the caller's (tp_tensor_wrap), which may change, or end, when nobody holds it. */
 static inline bool tpi_is_wrapped(const tp_tensor *t)
 {
-    return t->buf && !t->buf->size;
+    return t->buf && !t->buf->size && !t->buf->lasts;
 }
 
 /* Is a tensor's number that in the frame's call? */

@@ -40,6 +40,7 @@ typedef struct tpi_buf {
     void *user;
     struct tp_tensor *assigned; /* in a frame of capture: what it will be when that settles, one
                                    reference */
+    bool lasts;   /* wrapped memory that neither changes nor ends while it is held: of a file */
     bool exposed; /* tp_data gave its address away: its elements stay where they are */
     bool lent;    /* constants of programs may lie in it: tpi_may_write */
     bool folded;  /* computed from constants while a graph was made or compiled */

@@ -1,14 +1,13 @@
 /* NumPy's .npy files: a magic string, a version, the length of a header, the header (a Python
  * dict as text), the elements. What is read is not trusted: sizes are checked against the bytes
  * that are there before memory is taken. */
+#include "core/npy.h"
+
 #include "base/file.h"
-#include "base/half.h"
-#include "core/copy.h"
 #include "core/dim.h"
 
 #include <inttypes.h>
 #include <stdarg.h>
-#include <stdio.h>
 #include <string.h>
 
 static const char magic[6] = {(char)0x93, 'N', 'U', 'M', 'P', 'Y'};
@@ -22,16 +21,12 @@ static const bool host_is_big = __BYTE_ORDER__ == __ORDER_BIG_ENDIAN__;
 
 typedef struct reader {
     const char *at, *limit;
-    char why[160]; /* the first thing that is wrong */
+    char *why; /* the first thing that is wrong */
 } reader;
 
 typedef struct header {
     bool has_descr, has_order, has_shape;
-    bool fortran, swapped;
-    tp_dtype dtype;
-    size_t element; /* its bytes in the file */
-    int rank;
-    int64_t shape[TP_MAX_RANK];
+    tpi_npy *h;
 } header;
 
 static bool bad(reader *r, const char *fmt, ...) __attribute__((format(printf, 2, 3)));
@@ -40,7 +35,7 @@ static bool bad(reader *r, const char *fmt, ...)
     if (!r->why[0]) {
         va_list ap;
         va_start(ap, fmt);
-        tpi_vprint(r->why, sizeof r->why, fmt, ap);
+        tpi_vprint(r->why, TPI_NPY_WHY, fmt, ap);
         va_end(ap);
     }
     return false;
@@ -73,6 +68,12 @@ static bool eat_word(reader *r, const char *word)
     return true;
 }
 
+/* Without the order of bytes in front. */
+static const char *type_of(const tpi_npy *h)
+{
+    return h->type + (h->type[0] && strchr("<>|=", h->type[0]));
+}
+
 /* A quoted string of printable ASCII without escapes; cut when it is too long to mean anything. */
 static bool read_string(reader *r, char *out, size_t size)
 {
@@ -91,25 +92,66 @@ static bool read_string(reader *r, char *out, size_t size)
     return r->at++ < r->limit ? true : bad(r, "a string of the header does not end");
 }
 
-static bool read_descr(reader *r, header *h)
+/* Records: a list, in which what is quoted or in brackets does not matter. */
+static bool skip_list(reader *r)
+{
+    char text[24];
+    for (int depth = 0; r->at < r->limit; r->at++) {
+        const char c = *r->at;
+        if (c == '\'' || c == '"') {
+            if (!read_string(r, text, sizeof text))
+                return false;
+            r->at--;
+        }
+        depth += (c == '[' || c == '(') - (c == ']' || c == ')');
+        if (depth == 0 && c == ']')
+            return r->at++;
+    }
+    return bad(r, "a list of the header does not end");
+}
+
+static bool read_descr(reader *r, tpi_npy *h)
 {
     static const struct {
         char text[4];
+        uint8_t half;
         tp_dtype dtype;
     } known[] = {
-        {"b1", TP_BOOL},
-        {"i1", TP_I8  },
-        {"i2", TP_I16 },
-        {"i4", TP_I32 },
-        {"i8", TP_I64 },
-        {"u1", TP_U8  },
-        {"u2", TP_U16 },
-        {"u4", TP_U32 },
-        {"u8", TP_U64 },
-        {"f2", TP_F32 }, /* which they become */
-        {"f4", TP_F32 },
-        {"f8", TP_F64 },
+        {"b1", 0,               TP_BOOL},
+        {"i1", 0,               TP_I8  },
+        {"i2", 0,               TP_I16 },
+        {"i4", 0,               TP_I32 },
+        {"i8", 0,               TP_I64 },
+        {"u1", 0,               TP_U8  },
+        {"u2", 0,               TP_U16 },
+        {"u4", 0,               TP_U32 },
+        {"u8", 0,               TP_U64 },
+        {"f2", 1 + TPI_FLOAT16, TP_F32 },
+        {"f4", 0,               TP_F32 },
+        {"f8", 0,               TP_F64 },
     };
+    h->raw.dtype = TP_N_DTYPES;
+    skip_space(r);
+    if (r->at < r->limit && *r->at == '[') {
+        strcpy(h->type, "[");
+        return skip_list(r);
+    }
+    if (!read_string(r, h->type, sizeof h->type))
+        return false;
+    const char order = h->type[0], *type = type_of(h);
+    for (size_t i = 0; i < sizeof known / sizeof *known; i++) {
+        if (strcmp(type, known[i].text) != 0)
+            continue;
+        h->raw.dtype = known[i].dtype;
+        h->raw.half = known[i].half;
+        h->raw.size = (uint8_t)(known[i].text[1] - '0');
+        h->raw.swapped = (order == '<' && host_is_big) || (order == '>' && !host_is_big);
+    }
+    return true;
+}
+
+static bool refuse_type(reader *r, const tpi_npy *h)
+{
     static const struct {
         char text[4];
         const char *name;
@@ -126,35 +168,21 @@ static bool read_descr(reader *r, header *h)
         {"m",   "differences of dates"},
         {"V",   "records"             },
     };
-    char text[24] = "";
-    if (eat(r, '['))
+    if (h->type[0] == '[')
         return bad(r, "its elements are records; only numbers and bool can be read");
-    if (!read_string(r, text, sizeof text))
-        return false;
-    const char order = text[0];
-    const bool has_order = order == '<' || order == '>' || order == '|' || order == '=';
-    const char *type = text + has_order;
-    for (size_t i = 0; i < sizeof known / sizeof *known; i++) {
-        if (strcmp(type, known[i].text) != 0)
-            continue;
-        h->dtype = known[i].dtype;
-        h->element = strcmp(type, "f2") == 0 ? 2 : tp_dtype_size(h->dtype);
-        h->swapped = (order == '<' && host_is_big) || (order == '>' && !host_is_big);
-        return true;
-    }
     for (size_t i = 0; i < sizeof refused / sizeof *refused; i++) {
         const size_t len = strlen(refused[i].text);
-        if (strcmp(type, refused[i].text) == 0 ||
-            (len == 1 && strncmp(type, refused[i].text, len) == 0))
+        if (strcmp(type_of(h), refused[i].text) == 0 ||
+            (len == 1 && strncmp(type_of(h), refused[i].text, len) == 0))
             return bad(r,
                        "its elements '%s' are %s; only numbers of 8 to 64 bits and bool can "
                        "be read (f4, i8, ...)",
-                       text, refused[i].name);
+                       h->type, refused[i].name);
     }
-    return bad(r, "its element type '%s' is unknown", text);
+    return bad(r, "its element type '%s' is unknown", h->type);
 }
 
-static bool read_shape(reader *r, header *h)
+static bool read_shape(reader *r, tpi_npy *h)
 {
     if (!eat(r, '('))
         return bad(r, "the shape is no tuple");
@@ -190,16 +218,16 @@ static bool read_entry(reader *r, header *h)
         return bad(r, "the header has no value for '%s'", key);
     if (strcmp(key, "descr") == 0 && !h->has_descr) {
         h->has_descr = true;
-        return read_descr(r, h);
+        return read_descr(r, h->h);
     }
     if (strcmp(key, "shape") == 0 && !h->has_shape) {
         h->has_shape = true;
-        return read_shape(r, h);
+        return read_shape(r, h->h);
     }
     if (strcmp(key, "fortran_order") == 0 && !h->has_order) {
         h->has_order = true;
-        h->fortran = eat_word(r, "True");
-        return h->fortran || eat_word(r, "False")
+        h->h->raw.fortran = eat_word(r, "True");
+        return h->h->raw.fortran || eat_word(r, "False")
                    ? true
                    : bad(r, "fortran_order is neither True nor False");
     }
@@ -230,98 +258,68 @@ static bool read_dict(reader *r, header *h)
     return true;
 }
 
-/* Leaves r->at at the first element. */
-static bool read_header(reader *r, header *h)
+bool tpi_npy_read(const char *bytes, size_t size, tpi_npy *out, char why[TPI_NPY_WHY])
 {
-    const char *end = r->limit;
-    if (end - r->at < PREFIX || memcmp(r->at, magic, sizeof magic) != 0)
-        return bad(r, "it is no .npy file: it does not begin with \\x93NUMPY");
-    const int version = (unsigned char)r->at[6];
+    reader r = {.at = bytes, .limit = bytes + size, .why = why};
+    *out = (tpi_npy){0};
+    *why = 0;
+    if (size < PREFIX || memcmp(bytes, magic, sizeof magic) != 0)
+        return bad(&r, "it is no .npy file: it does not begin with \\x93NUMPY");
+    const int version = (unsigned char)bytes[6];
     if (version < 1 || version > 3)
-        return bad(r, "its version is %d; 1 to 3 can be read", version);
-    const int n_length = version == 1 ? 2 : 4;
-    r->at += PREFIX;
-    if (end - r->at < n_length)
-        return bad(r, "it ends in the header");
+        return bad(&r, "its version is %d; 1 to 3 can be read", version);
+    const size_t n_length = version == 1 ? 2 : 4, left = size - PREFIX;
+    if (left < n_length)
+        return bad(&r, "it ends in the header");
     size_t length = 0;
-    for (int i = 0; i < n_length; i++)
-        length |= (size_t)(unsigned char)r->at[i] << (8 * i);
-    r->at += n_length;
-    if ((size_t)(end - r->at) < length)
-        return bad(r, "it ends in the header: %zu bytes announced, %zu there", length,
-                   (size_t)(end - r->at));
-    r->limit = r->at + length;
-    if (!read_dict(r, h))
-        return false;
-    r->at = r->limit;
-    r->limit = end;
-    return true;
+    for (size_t i = 0; i < n_length; i++)
+        length |= (size_t)(unsigned char)bytes[PREFIX + i] << (8 * i);
+    if (left - n_length < length)
+        return bad(&r, "it ends in the header: %zu bytes announced, %zu there", length,
+                   left - n_length);
+    out->head = PREFIX + n_length + length;
+    r.at = bytes + PREFIX + n_length;
+    r.limit = bytes + out->head;
+    return read_dict(&r, &(header){.h = out});
 }
 
-/* Are there as many bytes as the shape needs? */
-static bool check_size(reader *r, const header *h)
+bool tpi_npy_check(const tpi_npy *h, uint64_t have, char why[TPI_NPY_WHY])
 {
-    int64_t bytes = (int64_t)h->element;
+    reader r = {.why = why};
+    int64_t bytes = h->raw.size;
     bool empty = false, huge = false;
+    *why = 0;
+    if (h->raw.dtype == TP_N_DTYPES)
+        return refuse_type(&r, h);
     for (int i = 0; i < h->rank; i++) {
         empty |= h->shape[i] == 0;
         huge |= h->shape[i] && __builtin_mul_overflow(bytes, h->shape[i], &bytes);
     }
     if (huge)
-        return bad(r, "its sizes multiply beyond 2^63 bytes");
-    const int64_t have = r->limit - r->at;
-    if (!empty && bytes > have)
-        return bad(r, "its shape needs %" PRId64 " bytes, %" PRId64 " are there", bytes, have);
+        return bad(&r, "its sizes multiply beyond 2^63 bytes");
+    if (!empty && (uint64_t)bytes > have)
+        return bad(&r, "its shape needs %" PRId64 " bytes, %" PRIu64 " are there", bytes, have);
     return true;
 }
 
 /* ---- reading -------------------------------------------------------------------------------- */
 
-static void swap_bytes(char *p, size_t size, size_t n)
-{
-    for (size_t i = 0; i < n; i++, p += size) {
-        for (size_t j = 0; j < size / 2; j++) {
-            const char c = p[j];
-            p[j] = p[size - 1 - j];
-            p[size - 1 - j] = c;
-        }
-    }
-}
-
 static tp_tensor *parse(tp_ctx *ctx, tpi_at at, const char *what, const char *path,
                         const char *bytes, size_t size)
 {
-    reader r = {.at = bytes, .limit = bytes + size};
-    header h = {0};
-    if (!read_header(&r, &h) || !check_size(&r, &h))
-        return tpi_fail(ctx, at, what, TP_E_FORMAT, "%s%s%s", path, *path ? ": " : "", r.why);
+    tpi_npy h;
+    char why[TPI_NPY_WHY];
+    if (!tpi_npy_read(bytes, size, &h, why) || !tpi_npy_check(&h, size - h.head, why))
+        return tpi_fail(ctx, at, what, TP_E_FORMAT, "%s%s%s", path, *path ? ": " : "", why);
     tp_tensor *t;
     if (!tpi_check_shape(ctx, at, what, h.rank, h.shape, &t))
         return t;
-    t = tpi_tensor_new(ctx, at, h.dtype, h.rank, h.shape);
+    t = tpi_tensor_new(ctx, at, h.raw.dtype, h.rank, h.shape);
     const size_t n = t->status == TP_OK ? (size_t)tpi_count(t) : 0;
     if (n == 0)
         return t;
-    /* Halves lie at the end of what they become. */
-    char *to = t->data + n * (tp_dtype_size(h.dtype) - h.element);
-    if (h.fortran) {
-        int64_t stride[TP_MAX_RANK], step = 1;
-        for (int i = 0; i < h.rank; i++) {
-            stride[i] = step;
-            step *= h.shape[i];
-        }
-        tpi_copy_strided(h.element, h.rank, h.shape, to, t->stride, r.at, stride);
-    } else {
-        memcpy(to, r.at, n * h.element);
-    }
-    if (h.swapped)
-        swap_bytes(to, h.element, n);
-    if (to != t->data)
-        tpi_halves_to(TPI_FLOAT16, n, to, t->data);
-    if (h.dtype == TP_BOOL) {
-        for (size_t i = 0; i < n; i++)
-            t->data[i] = t->data[i] != 0;
-    }
+    tpi_raw_gather(&h.raw, h.rank, h.shape, bytes + h.head, tpi_raw_place(&h.raw, n, t->data));
+    tpi_raw_settle(&h.raw, n, t->data);
     return t;
 }
 
@@ -358,8 +356,7 @@ TPI_BARE(tp_tensor *, tp_npy_load, (tp_ctx * tp, const char *path), tp, path)
 
 /* ---- writing -------------------------------------------------------------------------------- */
 
-/* Magic, version 1, length and dict, padded so that the elements begin at a multiple of 64. */
-static void make_header(const tp_tensor *t, size_t size, tpi_str *s)
+void tpi_npy_descr(tp_dtype dtype, size_t size, char out[8])
 {
     static const char kinds[TP_N_DTYPES] = {
         [TP_BOOL] = 'b', [TP_I8] = 'i',  [TP_I16] = 'i', [TP_I32] = 'i',
@@ -367,21 +364,27 @@ static void make_header(const tp_tensor *t, size_t size, tpi_str *s)
         [TP_U64] = 'u',  [TP_F32] = 'f', [TP_F64] = 'f',
     };
     const char order = size == 1 ? '|' : host_is_big ? '>' : '<';
+    tpi_print(out, 8, "%c%c%zu", order, kinds[dtype], size);
+}
+
+/* Magic, version 1, length and dict. */
+void tpi_npy_put(tpi_str *s, const char *descr, int rank, const int64_t *shape)
+{
+    const size_t first = s->len;
     tpi_str_add(s, magic, sizeof magic);
     tpi_str_add(s, "\1\0\0\0", 4); /* version and room for the length */
-    tpi_str_printf(s, "{'descr': '%c%c%zu', 'fortran_order': False, 'shape': (", order,
-                   kinds[t->dtype], size);
-    for (int i = 0; i < t->rank; i++)
-        tpi_str_printf(s, "%s%" PRId64, i ? ", " : "", t->shape[i]);
-    tpi_str_put(s, t->rank == 1 ? ",), }" : "), }");
-    while (!s->failed && (s->len + 1) % ALIGN)
+    tpi_str_printf(s, "{'descr': '%s', 'fortran_order': False, 'shape': (", descr);
+    for (int i = 0; i < rank; i++)
+        tpi_str_printf(s, "%s%" PRId64, i ? ", " : "", shape[i]);
+    tpi_str_put(s, rank == 1 ? ",), }" : "), }");
+    while (!s->failed && (s->len - first + 1) % ALIGN)
         tpi_str_put(s, " ");
     tpi_str_put(s, "\n");
     if (s->failed)
         return;
-    const size_t length = s->len - PREFIX - 2;
-    s->text[PREFIX] = (char)(length & 255);
-    s->text[PREFIX + 1] = (char)(length >> 8);
+    const size_t length = s->len - first - PREFIX - 2;
+    s->text[first + PREFIX] = (char)(length & 255);
+    s->text[first + PREFIX + 1] = (char)(length >> 8);
 }
 
 /* The elements in row-major order, in `size` bytes each; `*copy` when they have to be gathered or rounded. */
@@ -419,7 +422,9 @@ static tp_status save(tpi_at at, const char *what, const tp_tensor *t, const cha
         return (tp_status)t->status;
     size = size ? size : tp_dtype_size((tp_dtype)t->dtype);
     tpi_str s = TPI_STR(&ctx->mem);
-    make_header(t, size, &s);
+    char descr[8];
+    tpi_npy_descr((tp_dtype)t->dtype, size, descr);
+    tpi_npy_put(&s, descr, t->rank, t->shape);
     void *copy;
     const void *data = elements(t, size, &copy);
     tp_status status = TP_OK;

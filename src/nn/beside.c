@@ -115,6 +115,12 @@ void tp_gradient_sum_free(tp_gradient_sum *s)
     release(s ? &s->b : NULL);
 }
 
+tp_tensor *const *tpi_gradient_sums(const tp_gradient_sum *s, int *n)
+{
+    *n = s ? s->b.n : -1;
+    return s ? s->b.held : NULL;
+}
+
 tp_tensor *tp_gradient_sum_add_at(const char *file, int line, tp_gradient_sum *s,
                                   tp_tensor *loss, double weight)
 {
@@ -193,6 +199,12 @@ tp_average *(tp_average_new)(tp_ctx *tp, double decay, int n, tp_tensor *const *
 void tp_average_free(tp_average *a)
 {
     release(a ? &a->b : NULL);
+}
+
+tp_tensor *const *tpi_average_means(const tp_average *a, int *n)
+{
+    *n = a ? a->b.n : -1;
+    return a ? a->b.held : NULL;
 }
 
 tp_tensor *tp_average_update_at(const char *file, int line, tp_average *average,

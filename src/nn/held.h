@@ -2,7 +2,7 @@
 #ifndef TAPIR_HELD_H
 #define TAPIR_HELD_H
 
-#include "tapir/graph.h"
+#include "tapir/train.h"
 
 /* A variable that outlives the open scope, until tp_release. Failed ones too. */
 tp_tensor *tpi_held_new(const char *file, int line, tp_tensor *init, const char *name);
@@ -32,5 +32,9 @@ void tpi_changes_free(tp_ctx *tp, tpi_changes *c);
 void tpi_change(tpi_changes *c, tp_tensor *var, tp_tensor *value);
 /* Assigns all, or none and the first failed one is the result. Else a bool, true. */
 tp_tensor *tpi_changes_commit(const char *file, int line, tpi_changes *c);
+
+/* The variables of one, and how many; below 0: it is NULL. */
+tp_tensor *const *tpi_average_means(const tp_average *a, int *n);
+tp_tensor *const *tpi_gradient_sums(const tp_gradient_sum *s, int *n);
 
 #endif

@@ -1,4 +1,5 @@
-/* Trees of parameters and optimisers in what is saved. */
+/* Trees of parameters, optimisers and what is beside parameters in what is saved. */
+#include "nn/held.h"
 #include "tapir/state.h"
 
 #include <stdio.h>
@@ -51,4 +52,46 @@ tp_status tp_state_add_optimizer_at(const char *file, int line, tp_state *s, con
 tp_status(tp_state_add_optimizer)(tp_state *s, const char *prefix, const tp_optimizer *o)
 {
     return tp_state_add_optimizer_at(NULL, 0, s, prefix, o);
+}
+
+tp_status tp_state_add_variables_at(const char *file, int line, tp_state *s, const char *prefix,
+                                    int n, tp_tensor *const *variables)
+{
+    tp_status status = s && n >= 0 && (!n || variables) ? TP_OK : tp_state_add(s, NULL, NULL);
+    for (int i = 0; i < n && status == TP_OK; i++)
+        status = add_below(file, line, s, prefix, tp_name_of(variables[i]), variables[i]);
+    return status;
+}
+
+tp_status(tp_state_add_variables)(tp_state *s, const char *prefix, int n,
+                                  tp_tensor *const *variables)
+{
+    return tp_state_add_variables_at(NULL, 0, s, prefix, n, variables);
+}
+
+tp_status tp_state_add_average_at(const char *file, int line, tp_state *s, const char *prefix,
+                                  const tp_average *a)
+{
+    int n;
+    tp_tensor *const *means = tpi_average_means(a, &n);
+    return tp_state_add_variables_at(file, line, s, prefix, n, means);
+}
+
+tp_status(tp_state_add_average)(tp_state *s, const char *prefix, const tp_average *a)
+{
+    return tp_state_add_average_at(NULL, 0, s, prefix, a);
+}
+
+tp_status tp_state_add_gradient_sum_at(const char *file, int line, tp_state *s,
+                                       const char *prefix, const tp_gradient_sum *sum)
+{
+    int n;
+    tp_tensor *const *sums = tpi_gradient_sums(sum, &n);
+    return tp_state_add_variables_at(file, line, s, prefix, n, sums);
+}
+
+tp_status(tp_state_add_gradient_sum)(tp_state *s, const char *prefix,
+                                     const tp_gradient_sum *sum)
+{
+    return tp_state_add_gradient_sum_at(NULL, 0, s, prefix, sum);
 }

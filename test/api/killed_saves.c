@@ -92,6 +92,10 @@ static tp_status save_state(bed *b)
     tp_state_free(s);
     return status;
 }
+static tp_status save_archive(bed *b)
+{
+    return tp_archive_save(b->tp, b->path, 1, &(tp_archive_item){"x", b->x, NULL});
+}
 static tp_status save_profile(bed *b)
 {
     return tp_program_profile_save(b->p, b->path);
@@ -110,6 +114,7 @@ static const struct {
     {"tp_graph_save_c",         "g.c",           save_c            },
     {"tp_function_save_c",      "f.c",           save_function_c   },
     {"tp_state_save",           "x.safetensors", save_state        },
+    {"tp_archive_save",         "x.npz",         save_archive      },
     {"tp_program_profile_save", "p.json",        save_profile      },
 };
 enum { N_SAVES = sizeof saves / sizeof *saves };

@@ -1,4 +1,4 @@
-/* Misuse of params.h, nn.h, train.h and state.h. */
+/* Misuse of params.h, nn.h, train.h, state.h and archive.h. */
 #include "misuse.h"
 
 #include <math.h>
@@ -704,6 +704,147 @@ MISUSE(tp_state_load)
     STICKS(b, tp_state_load(s, "no-such-folder/x.safetensors", "*"));
 }
 
+MISUSE(tp_state_add_variables)
+{
+    (void)what;
+    assert_int_equal(tp_state_add_variables(NULL, NULL, 1, &b->param), TP_E_NULL);
+    tp_clear_error(b->tp);
+    ADDS_NOT(b, TP_E_NULL, tp_state_add_variables(s, NULL, 1, NULL));
+    ADDS_NOT(b, TP_E_NULL, tp_state_add_variables(s, NULL, -1, &b->param));
+    ADDS_NOT(b, TP_E_NULL, tp_state_add_variables(s, "a", 1, &(tp_tensor *){NULL}));
+    ADDS_NOT(b, TP_E_NAME, tp_state_add_variables(s, "\xff", 1, &b->param));
+    ADDS_NOT(b, TP_E_NAME,
+             tp_state_add_variables(s, NULL, 2, (tp_tensor *[]){b->param, b->param}));
+}
+
+MISUSE(tp_state_add_average)
+{
+    (void)what;
+    tp_average *a = tp_average_new(b->tp, 0.5, 1, &b->param);
+    assert_int_equal(tp_state_add_average(NULL, NULL, a), TP_E_NULL);
+    tp_clear_error(b->tp);
+    ADDS_NOT(b, TP_E_NULL, tp_state_add_average(s, NULL, NULL));
+    ADDS_NOT(b, TP_E_NAME, (tp_state_add_average(s, "a", a), tp_state_add_average(s, "b", a)));
+}
+
+MISUSE(tp_state_add_gradient_sum)
+{
+    (void)what;
+    tp_gradient_sum *g = tp_gradient_sum_new(b->tp, 1, &b->param);
+    assert_int_equal(tp_state_add_gradient_sum(NULL, NULL, g), TP_E_NULL);
+    tp_clear_error(b->tp);
+    ADDS_NOT(b, TP_E_NULL, tp_state_add_gradient_sum(s, NULL, NULL));
+    ADDS_NOT(b, TP_E_NAME,
+             (tp_state_add_gradient_sum(s, "a", g), tp_state_add_gradient_sum(s, "b", g)));
+}
+
+MISUSE(tp_state_transfer)
+{
+    tp_state *s = tp_state_new(b->tp);
+    const tp_transfer row = {"*", "*", false, 0, NULL};
+    assert_int_equal(tp_state_transfer(NULL, "never.safetensors", 1, &row), TP_E_NULL);
+    BAD(b, TP_E_NULL, tp_state_transfer(s, "never.safetensors", 1, NULL));
+    BAD(b, TP_E_VALUE, tp_state_transfer(s, "never.safetensors", -1, &row));
+    STICKS(b, tp_state_transfer(s, NULL, 1, &row));
+    STICKS(b, tp_state_transfer(s, "no-such-folder/x.safetensors", 0, NULL));
+}
+
+/* ---- archive.h */
+
+MISUSE(tp_archive_open)
+{
+    BAD_NIL(b, (void *)tp_archive_open(NULL, "x"));
+    BAD(b, TP_E_NULL, (void *)tp_archive_open(b->tp, NULL));
+    BAD(b, TP_E_IO, (void *)tp_archive_open(b->tp, "/nowhere/x.npz"));
+    BAD(b, TP_E_IO, (void *)tp_archive_open(b->tp, "/"));
+    BAD(b, TP_E_IO, (void *)tp_archive_open(b->tp, ""));
+}
+
+/* Of one tensor, "v". */
+static tp_archive *an_archive(bed *b)
+{
+    assert_int_equal(
+        tp_archive_save(b->tp, "misuse.npz", 1, &(tp_archive_item){"v", b->var, NULL}), TP_OK);
+    tp_archive *a = tp_archive_open(b->tp, "misuse.npz");
+    remove("misuse.npz");
+    assert_non_null(a);
+    return a;
+}
+
+MISUSE(tp_archive_free)
+{
+    (void)what;
+    tp_archive_free(NULL);
+    tp_archive_free(an_archive(b));
+    an_archive(b); /* left to tp_close */
+}
+
+MISUSE(tp_archive_n)
+{
+    (void)what;
+    assert_int_equal(tp_archive_n(NULL), 0);
+}
+
+MISUSE(tp_archive_entry_of)
+{
+    (void)what;
+    const tp_archive *a = an_archive(b);
+    assert_null(tp_archive_entry_of(NULL, 0));
+    assert_null(tp_archive_entry_of(a, -1));
+    assert_null(tp_archive_entry_of(a, 1));
+    assert_null(tp_archive_entry_of(a, INT32_MAX));
+}
+
+MISUSE(tp_archive_find)
+{
+    (void)what;
+    assert_null(tp_archive_find(NULL, "v"));
+    assert_null(tp_archive_find(an_archive(b), NULL));
+    assert_null(tp_archive_find(an_archive(b), ""));
+}
+
+MISUSE(tp_archive_key)
+{
+    (void)what;
+    assert_null(tp_archive_key(NULL, 0));
+    assert_null(tp_archive_key(an_archive(b), 0));
+    assert_null(tp_archive_key(an_archive(b), -1));
+}
+
+MISUSE(tp_archive_text)
+{
+    (void)what;
+    assert_null(tp_archive_text(NULL, "v"));
+    assert_null(tp_archive_text(an_archive(b), NULL));
+    assert_null(tp_archive_text(an_archive(b), "v"));
+}
+
+MISUSE(tp_archive_tensor)
+{
+    tp_archive *a = an_archive(b);
+    BAD_NIL(b, tp_archive_tensor(NULL, "v"));
+    BAD(b, TP_E_NULL, tp_archive_tensor(a, NULL));
+    BAD(b, TP_E_NAME, tp_archive_tensor(a, "w"));
+    assert_false(tp_failed(tp_archive_tensor(a, "v")));
+}
+
+MISUSE(tp_archive_save)
+{
+    const tp_archive_item bad[] = {{"x", b->failed, NULL},
+                                   {"x", b->dead, NULL},
+                                   {"x", b->foreign, NULL},
+                                   {"x", b->node, NULL}},
+                          good = {"x", b->f, NULL};
+    assert_int_equal(tp_archive_save(NULL, "never.npz", 1, &good), TP_E_NULL);
+    for (int i = 0; i < 4; i++)
+        STICKS(b, tp_archive_save(b->tp, "never.npz", 1, &bad[i]));
+    BAD(b, TP_E_NULL, tp_archive_save(b->tp, "never.npz", 1, NULL));
+    BAD(b, TP_E_VALUE, tp_archive_save(b->tp, "never.npz", -1, &good));
+    BAD(b, TP_E_NULL, tp_archive_save(b->tp, NULL, 1, &good));
+    BAD(b, TP_E_IO, tp_archive_save(b->tp, "", 1, &good));
+    BAD(b, TP_E_IO, tp_archive_save(b->tp, "/nowhere/x.npz", 1, &good));
+}
+
 MISUSE(tp_patience_over)
 {
     (void)what;
@@ -821,7 +962,20 @@ const misuse misuse_nn[] = {
     LISTED(tp_state_add_random),
     LISTED(tp_state_add_params),
     LISTED(tp_state_add_optimizer),
+    LISTED(tp_state_add_variables),
+    LISTED(tp_state_add_average),
+    LISTED(tp_state_add_gradient_sum),
     LISTED(tp_state_save),
     LISTED(tp_state_load),
+    LISTED(tp_state_transfer),
+    LISTED(tp_archive_open),
+    LISTED(tp_archive_free),
+    LISTED(tp_archive_n),
+    LISTED(tp_archive_entry_of),
+    LISTED(tp_archive_find),
+    LISTED(tp_archive_key),
+    LISTED(tp_archive_text),
+    LISTED(tp_archive_tensor),
+    LISTED(tp_archive_save),
     {0},
 };

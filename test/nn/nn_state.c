@@ -10,6 +10,7 @@
 
 static void write_file(const char *path, const void *bytes, size_t n)
 {
+    unlink(path); /* some disks wait when a file is emptied and written anew */
     FILE *f = fopen(path, "wb");
     assert_non_null(f);
     assert_int_equal(fwrite(bytes, 1, n, f), n);
@@ -294,8 +295,8 @@ static void mismatches(void **state)
     EXPECT_ERROR(
         tp, TP_E_NAME,
         "tp_state_load: what " FILE_NAME
-        " has does not fit: missing: gone, random; of another type or shape: w is F32 "
-        "[2, 3] and should be f32 [2], u is I64 [] and should be f32 []; too much: more");
+        " has does not fit: missing: gone, random; of another type or shape: u is I64 [] and "
+        "should be f32 [], w is F32 [2, 3] and should be f32 [2]; too much: more");
     assert_true(number_at(same, 0) == 0 && m == 2);
     assert_int_equal(tp_state_load(t, FILE_NAME, "s*"), TP_OK);
     assert_true(number_at(same, 0) == 5 && m == 2);
@@ -357,7 +358,6 @@ static void malformed(void **state)
         "{\"w\"}",
         "{\"w\":{}}",
         W("F32", "[2]", "[0,8]") "x",
-        W("F99", "[2]", "[0,8]"),
         W("F32", "[2", "[0,8]"),
         W("F32", "[-2]", "[0,8]"),
         W("F32", "[02]", "[0,8]"),
@@ -394,6 +394,11 @@ static void malformed(void **state)
             fail_msg("%s: %s", headers[i], tp_status_name(status));
         tp_clear_error(tp);
     }
+    write_parts(FILE_NAME, W("F8_E4M3", "[2]", "[0,8]"), "\0\0\0\0\0\0\0\0", 8);
+    assert_int_equal(tp_state_load(s, FILE_NAME, NULL), TP_E_NAME);
+    EXPECT_ERROR(tp, TP_E_NAME,
+                 "tp_state_load: what " FILE_NAME " has does not fit: of another type or shape: w "
+                 "is F8_E4M3 [2] and should be f32 [2]");
     write_parts(FILE_NAME, W("F32", "[2]", "[0,8]"), "\0\0\0\0\0\0\0\0", 9);
     assert_int_equal(tp_state_load(s, FILE_NAME, NULL), TP_E_FORMAT);
     EXPECT_ERROR(tp, TP_E_FORMAT,

@@ -554,8 +554,52 @@ FOR_STATE(tp_state_add_random, tp_state_add_random(s))
 FOR_STATE(tp_state_add_params, tp_state_add_params(s, below(m, 2) ? name(m) : NULL, tree(m)))
 FOR_STATE(tp_state_add_optimizer,
           tp_state_add_optimizer(s, below(m, 2) ? name(m) : NULL, m->optimizer[which(m)]))
-FOR_STATE(tp_state_save, tp_state_save(s, path_of(m, "st")))
-FOR_STATE(tp_state_load, tp_state_load(s, path_of(m, "st"), below(m, 2) ? name(m) : NULL))
+/* Some variables, or what is none. */
+static tp_status add_some(monkey *m, tp_state *s)
+{
+    tp_tensor *v[2] = {variable(m), below(m, 2) ? variable(m) : tensor(m)};
+    return tp_state_add_variables(s, below(m, 2) ? name(m) : NULL, (int)below(m, 4) - 1,
+                                  rarely(m) ? NULL : v);
+}
+FOR_STATE(tp_state_add_variables, add_some(m, s))
+
+static tp_status add_average(monkey *m, tp_state *s)
+{
+    tp_tensor *v = variable(m);
+    tp_average *a = rarely(m) ? NULL : tp_average_new(ctx(m), 0.5, 1, &v);
+    const tp_status status = tp_state_add_average(s, below(m, 2) ? name(m) : NULL, a);
+    tp_average_free(a);
+    return status;
+}
+FOR_STATE(tp_state_add_average, add_average(m, s))
+
+static tp_status add_sum(monkey *m, tp_state *s)
+{
+    tp_tensor *v = variable(m);
+    tp_gradient_sum *sum = rarely(m) ? NULL : tp_gradient_sum_new(ctx(m), 1, &v);
+    const tp_status status = tp_state_add_gradient_sum(s, below(m, 2) ? name(m) : NULL, sum);
+    tp_gradient_sum_free(sum);
+    return status;
+}
+FOR_STATE(tp_state_add_gradient_sum, add_sum(m, s))
+
+FOR_STATE(tp_state_save, tp_state_save(s, path_of(m, below(m, 2) ? "st" : "npz")))
+FOR_STATE(tp_state_load, tp_state_load(s, path_of(m, below(m, 2) ? "st" : "npz"),
+                                       below(m, 2) ? name(m) : NULL))
+
+static tp_status transfer(monkey *m, tp_state *s)
+{
+    static const char *const patterns[] = {"*", "v", "x", "*.w", "**", "", NULL, "********* *"};
+    static const char *const takes[] = {NULL, "0", "1 0", "0-1", "2", "0 x", ""};
+    tp_transfer table[3];
+    for (int i = 0; i < 3; i++)
+        table[i] =
+            (tp_transfer){patterns[below(m, rarely(m) ? 8 : 4)], patterns[below(m, 7)],
+                          below(m, 2), (int)below(m, 3), takes[rarely(m) ? below(m, 7) : 0]};
+    return tp_state_transfer(s, path_of(m, below(m, 2) ? "st" : "npz"), (int)below(m, 4),
+                             table);
+}
+FOR_STATE(tp_state_transfer, transfer(m, s))
 
 CALL(tp_state_new)
 {
@@ -571,3 +615,57 @@ CALL(tp_state_free)
     tp_state_free(filled(m, &n));
     return 1;
 }
+
+/* ---- archives ---------------------------------------------------------------------------------------- */
+
+/* A file of something, or of nothing. */
+static tp_status save_archive(monkey *m)
+{
+    const tp_archive_item items[] = {{"v", tensor(m), NULL},
+                                     {name(m), number_like(m), NULL},
+                                     {rarely(m) ? "v" : "note", NULL, name(m)}};
+    return tp_archive_save(ctx(m), path_of(m, below(m, 2) ? "st" : "npz"),
+                           rarely(m) ? -1 : (int)below(m, 4), items);
+}
+
+static tp_archive *archive(monkey *m)
+{
+    if (below(m, 2))
+        tp_archive_save(m->tp, "a.npz", 1, &(tp_archive_item){"v", number_like(m), NULL});
+    return rarely(m) ? NULL : tp_archive_open(ctx(m), path_of(m, below(m, 2) ? "st" : "npz"));
+}
+
+CALL(tp_archive_save)
+{
+    return done(save_archive(m));
+}
+
+CALL(tp_archive_open)
+{
+    tp_archive *a = archive(m);
+    if (below(m, 2))
+        tp_archive_free(a);
+    return a != NULL;
+}
+
+CALL(tp_archive_free)
+{
+    tp_archive_free(archive(m));
+    return 1;
+}
+
+/* `ask` of an archive a; did it answer? */
+#define OF_ARCHIVE(f, ask)                                                                     \
+    CALL(f)                                                                                    \
+    {                                                                                          \
+        tp_archive *a = archive(m);                                                            \
+        const int r = (ask);                                                                   \
+        tp_archive_free(a);                                                                    \
+        return r;                                                                              \
+    }
+OF_ARCHIVE(tp_archive_n, tp_archive_n(a) > 0)
+OF_ARCHIVE(tp_archive_entry_of, tp_archive_entry_of(a, (int)below(m, 3) - 1) != NULL)
+OF_ARCHIVE(tp_archive_find, tp_archive_find(a, name(m)) != NULL)
+OF_ARCHIVE(tp_archive_key, tp_archive_key(a, (int)below(m, 3) - 1) != NULL)
+OF_ARCHIVE(tp_archive_text, tp_archive_text(a, below(m, 2) ? "note" : name(m)) != NULL)
+OF_ARCHIVE(tp_archive_tensor, put(m, tp_archive_tensor(a, name(m))))
