@@ -93,7 +93,7 @@ function(tapir_test_settings name)
   tapir_test_row("example_.*"                                  600)
 
   # texts, bytes and files
-  tapir_test_row("golden_text|pass_files|npy_numpy|fuzz_.*"    120 fast)
+  tapir_test_row("golden_text|pass_files|np[yz]_numpy|fuzz_.*" 120 fast)
   tapir_test_row("golden_stats"                                600)
   tapir_test_row("golden_abi"                                  1500)
   tapir_test_row("house_why"                                   300 fast)
