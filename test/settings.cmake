@@ -59,6 +59,7 @@ function(tapir_test_settings name)
   tapir_test_row("api_(threads|crowd|interrupt|team|team_waves)" 300 fast threads)
   tapir_test_row("api_steady|alloc_steps|alloc_command"        300)
   tapir_test_row("api_killed_saves_long"                       900 long)
+  tapir_test_row("killed_training_long"                        900 long)
   tapir_test_row("api_(reload|cxx)"                            60 fast)
   tapir_test_row("api_(misuse_list|handles_list|needs_variables|refuses_numbers)" 1500 fast)
 

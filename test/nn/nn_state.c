@@ -228,6 +228,40 @@ static void goes_on(void **state)
     tp_close(other);
 }
 
+/* Means of parameters, sums of gradients, and variables of one's own. */
+static void beside_parameters(void **state)
+{
+    tp_ctx *tp = *state;
+    tp_tensor *w = tp_param(tp_full(tp, TP_F32, TP_DIMS(2), 3), "w"), *sum[1], *own[2];
+    tp_average *a = tp_average_new(tp, 0.5, 1, &w);
+    tp_gradient_sum *g = tp_gradient_sum_new(tp, 1, &w);
+    for (int i = 0; i < 2; i++)
+        own[i] = variable(tp, i ? "scale" : "since", TP_F64, TP_SCALAR);
+    tp_state *s = tp_state_new(tp);
+    assert_int_equal(tp_state_add(s, NULL, w), TP_OK);
+    assert_int_equal(tp_state_add_average(s, "mean", a), TP_OK);
+    assert_int_equal(tp_state_add_gradient_sum(s, NULL, g), TP_OK);
+    assert_int_equal(tp_state_add_variables(s, "loss", 2, own), TP_OK);
+    tp_gradient_sum_add(g, tp_mul(w, w), 1); /* 6 */
+    tp_assign(own[1], tp_scalar(tp, TP_F64, 1024));
+    assert_int_equal(tp_state_save(s, FILE_NAME), TP_OK);
+    tp_archive *in = tp_archive_open(tp, FILE_NAME);
+    static const char *const names[] = {"loss.scale", "loss.since", "mean.w.mean", "w",
+                                        "w.sum"};
+    assert_int_equal(tp_archive_n(in), 5);
+    for (int i = 0; i < 5; i++)
+        assert_string_equal(tp_archive_entry_of(in, i)->name, names[i]);
+    tp_assign(w, tp_mul(w, 5));
+    tp_average_update(a, NULL);
+    tp_gradient_sum_take(g, NULL, sum);
+    tp_assign(own[1], tp_scalar(tp, TP_F64, 2));
+    assert_int_equal(tp_state_load(s, FILE_NAME, NULL), TP_OK);
+    tp_gradient_sum_take(g, NULL, sum);
+    assert_true(number_at(sum[0], 1) == 6 && tp_item(own[1]) == 1024);
+    assert_int_equal(tp_average_swap(a), TP_OK);
+    assert_true(number_at(w, 0) == 3);
+}
+
 /* What a gradient was recorded with, and a program took for constant, is not what is there after a load. */
 static void written_like_assigned(void **state)
 {
@@ -397,7 +431,8 @@ static void malformed(void **state)
     write_parts(FILE_NAME, W("F8_E4M3", "[2]", "[0,8]"), "\0\0\0\0\0\0\0\0", 8);
     assert_int_equal(tp_state_load(s, FILE_NAME, NULL), TP_E_NAME);
     EXPECT_ERROR(tp, TP_E_NAME,
-                 "tp_state_load: what " FILE_NAME " has does not fit: of another type or shape: w "
+                 "tp_state_load: what " FILE_NAME
+                 " has does not fit: of another type or shape: w "
                  "is F8_E4M3 [2] and should be f32 [2]");
     write_parts(FILE_NAME, W("F32", "[2]", "[0,8]"), "\0\0\0\0\0\0\0\0", 9);
     assert_int_equal(tp_state_load(s, FILE_NAME, NULL), TP_E_FORMAT);
@@ -536,6 +571,7 @@ int main(void)
         CASE(bytes_written),
         CASE(bytes_read),
         CASE(goes_on),
+        CASE(beside_parameters),
         CASE(written_like_assigned),
         CASE(names_refused),
         CASE(mismatches),

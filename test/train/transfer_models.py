@@ -315,7 +315,7 @@ def by_torch():
         with torch.no_grad():
             for name, t in model.state_dict().items(): # no zeros and ones
                 if t.dtype == torch.float32:
-                    t.add_(torch.rand(t.shape) * 0.2)
+                    t.add_((torch.rand(t.shape) - 0.5) * 0.2)
             save_file(model.state_dict(), f"{folder}/{kind}.safetensors")
             yield kind, x, model.eval()(torch.from_numpy(x)).numpy()
 
