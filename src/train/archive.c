@@ -23,13 +23,13 @@ static bool is_object(const tpi_file_map *m)
     return at < m->size && m->data[at] == '{';
 }
 
-static bool read_any(tpi_archive_reader *r, const tpi_held_file *f, bool index_too)
+static bool read_any(tpi_archive_reader *r, const tpi_held_file *f)
 {
     const tpi_file_map *m = &f->map;
     const bool other = !tpi_is_safetensors(m->data, m->size);
     if (other && is_zip(m))
         return tpi_npz_read(r, f);
-    if (other && index_too && is_object(m))
+    if (other && is_object(m))
         return tpi_shards_read(r, f);
     return tpi_safetensors_read(r, f);
 }
@@ -52,18 +52,18 @@ bool tpi_archive_open(tp_archive *a, tp_ctx *ctx, const char *path, tpi_file_err
     begin(a, ctx, error);
     tpi_archive_reader r = {a, path ? path : "", error};
     const tpi_held_file *f = tpi_archive_file(&r, path);
-    return opened(a, f && read_any(&r, f, true));
+    return opened(a, f && read_any(&r, f));
 }
 
-bool tpi_archive_parse(tp_archive *a, tp_ctx *ctx, const void *bytes, size_t size,
-                       tpi_file_error *error)
+bool tpi_archive_parse(tp_archive *a, tp_ctx *ctx, const char *path, const void *bytes,
+                       size_t size, tpi_file_error *error)
 {
     begin(a, ctx, error);
-    tpi_archive_reader r = {a, "", error};
+    tpi_archive_reader r = {a, path, error};
     tpi_held_file *f = tpi_archive_add_file(&r);
     if (f)
         f->map = (tpi_file_map){.data = bytes, .size = size};
-    return opened(a, f && read_any(&r, f, false));
+    return opened(a, f && read_any(&r, f));
 }
 
 void tpi_archive_close(tp_archive *a)

@@ -86,9 +86,9 @@ bool tpi_archive_check_span(const tpi_archive_reader *r, const tpi_stored *t, ui
 
 /* Opened where the caller has room; false: nothing is left open, and `error` tells. */
 bool tpi_archive_open(tp_archive *a, tp_ctx *ctx, const char *path, tpi_file_error *error);
-/* The same of bytes, which live as long; an index is refused. */
-bool tpi_archive_parse(tp_archive *a, tp_ctx *ctx, const void *bytes, size_t size,
-                       tpi_file_error *error);
+/* The same of bytes, which live as long, as if they were the file of that path. */
+bool tpi_archive_parse(tp_archive *a, tp_ctx *ctx, const char *path, const void *bytes,
+                       size_t size, tpi_file_error *error);
 void tpi_archive_close(tp_archive *a);
 /* NULL: there is none. */
 const tpi_stored *tpi_archive_find(const tp_archive *a, const char *name);

@@ -33,11 +33,11 @@ static const char *keep_name(const tpi_archive_reader *r, const tpi_zip_member *
     return NULL;
 }
 
-/* The first bytes of a member: its own, or those in `room`. NULL: an error. */
+/* The first bytes of a member: all its own, or those in `room`. NULL: an error. */
 static const char *first_bytes(const tpi_archive_reader *r, const tpi_file_map *map,
                                const tpi_zip_member *m, const char *name, char *room, size_t *n)
 {
-    *n = m->size < MOST_HEADER ? (size_t)m->size : MOST_HEADER;
+    *n = !m->squeezed || m->size < MOST_HEADER ? (size_t)m->size : MOST_HEADER;
     if (!m->squeezed)
         return map->data + m->at;
     const char *why =

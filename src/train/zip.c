@@ -57,9 +57,8 @@ static bool read_end(const tpi_archive_reader *r, const tpi_file_map *map, direc
     uint64_t end = (uint64_t)(p - map->data);
     bool parts = number(p + 4, 2) || number(p + 6, 2);
     *d = (directory){number(p + 16, 4), number(p + 12, 4), number(p + 10, 2)};
-    const char *l = p - LOCATOR64_BYTES;
-    if (end >= LOCATOR64_BYTES && number(l, 4) == LOCATOR64) {
-        const uint64_t at = number(l + 8, 8);
+    if (end >= LOCATOR64_BYTES && number(p - LOCATOR64_BYTES, 4) == LOCATOR64) {
+        const uint64_t at = number(p - LOCATOR64_BYTES + 8, 8);
         if (at > end || end - at < END64_BYTES + LOCATOR64_BYTES ||
             number(map->data + at, 4) != END64)
             return TPI_ARCHIVE_BAD(r, "the directory of the zip is not where it should be");
@@ -104,8 +103,9 @@ static bool read_large(const char *extra, size_t size, int n, uint64_t *const *v
 static bool read_local(const tpi_archive_reader *r, const tpi_file_map *map, uint64_t end,
                        tpi_zip_member *m)
 {
-    const char *p = map->data + m->header;
-    const bool is = m->header <= end && end - m->header >= LOCAL_BYTES && number(p, 4) == LOCAL;
+    const bool fits = m->header <= end && end - m->header >= LOCAL_BYTES;
+    const char *p = map->data + (fits ? m->header : 0);
+    const bool is = fits && number(p, 4) == LOCAL;
     const uint64_t left = is ? end - m->header - LOCAL_BYTES : 0;
     const size_t name = is ? number(p + 26, 2) : 0, extra = is ? number(p + 28, 2) : 0;
     if (!is || name != m->name_length || left < name + extra ||

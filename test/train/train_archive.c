@@ -123,6 +123,37 @@ static void mapped(void **state)
     assert_memory_equal(tp_data(y), tp_data(x), N * sizeof(float));
 }
 
+static void scales(void *user, int n_in, tp_tensor *const *in, int n_out, tp_tensor **out)
+{
+    (void)n_in, (void)n_out;
+    out[0] = tp_add(tp_mul(in[0], user), user);
+}
+
+/* Graphs and captured functions take a mapped tensor as they take any: its memory is not the caller's, who might change it. */
+static void in_graphs(void **state)
+{
+    tp_ctx *tp = *state;
+    write_sample();
+    tp_archive *a = tp_archive_open(tp, FILE_NAME);
+    tp_tensor *w = tp_archive_tensor(a, "plain"), *x = tp_full(tp, TP_F32, TP_DIMS(2, 1), 3),
+              *y;
+    tp_archive_free(a);
+    tp_graph *g = tp_graph_new(tp);
+    tp_name(tp_mul(tp_placeholder(g, "x", TP_F32, TP_DIMS(2, 1)), w), "y");
+    assert_int_equal(tp_graph_run(g, TP_FEEDS({"x", x}), TP_NAMES("y"), &y), TP_OK);
+    assert_memory_equal(tp_data(y), ((const float[]){3, -6}), 8);
+    tp_function *f =
+        tp_function_new(tp, "scales", scales, w, &(tp_function_options){.pure = true});
+    for (int i = 0; i < 8; i++)
+        y = tp_function_apply(f, TP_TENSORS(x));
+    assert_memory_equal(tp_data(y), ((const float[]){4, -8}), 8);
+    char *text = tp_function_text(f);
+    if (strstr(text, "wrapped"))
+        fail_msg("%s", text);
+    tp_free(tp, text);
+    assert_int_equal(tp_error(tp), TP_OK);
+}
+
 /* A mapping, an archive and its tensors are left to tp_close. */
 static void left_open(void **state)
 {
@@ -254,13 +285,8 @@ static void survives_no_memory(void **state)
 int main(void)
 {
     static const struct CMUnitTest tests[] = {
-        CASE(listed),
-        CASE(values),
-        CASE(mapped),
-        CASE(left_open),
-        CASE(saved),
-        CASE(refused),
-        cmocka_unit_test(survives_no_memory),
+        CASE(listed),    CASE(values), CASE(mapped),  CASE(in_graphs),
+        CASE(left_open), CASE(saved),  CASE(refused), cmocka_unit_test(survives_no_memory),
     };
     const int failed = cmocka_run_group_tests(tests, NULL, NULL);
     unlink(FILE_NAME);
