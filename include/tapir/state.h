@@ -60,10 +60,10 @@ TP_FN(tp_status, tp_state_add_variables, tp_state *s, const char *prefix, int n,
 /* Whole or not at all: a save that fails, or whose process is killed, leaves what had the name before as it was. */
 TP_FN(tp_status, tp_state_save, tp_state *s, const char *path);
 #define tp_state_save(...) tp_state_save_at(TP_PLACE, __VA_ARGS__)
-/* Fills all of s from a file, or shards with an index, of whatever kind archive.h has, that has exactly that. With a pattern, in which * stands for any characters, only what it
- * fits is looked at, of s and of the file: "encoder.*". F16 and BF16 become f32; other types have to be the same. When
- * it fails, nothing has changed: TP_E_NAME for what is missing, too much, or of another type or shape, all of which
- * the text lists; TP_E_FORMAT for a file that is malformed. */
+/* Fills all of s from a file that has exactly that, of any kind that tp_archive_open reads. With a pattern, in which *
+ * stands for any characters, only what it fits is looked at, of s and of the file: "encoder.*". F16 and BF16 become f32;
+ * other types have to be the same. When it fails, nothing has changed: TP_E_NAME for what is missing, too much, or of
+ * another type or shape, all of which the text lists; TP_E_FORMAT for a file that is malformed. */
 TP_FN(tp_status, tp_state_load, tp_state *s, const char *path, const char *pattern);
 #define tp_state_load(...) tp_state_load_at(TP_PLACE, __VA_ARGS__)
 
@@ -72,9 +72,9 @@ TP_FN(tp_status, tp_state_load, tp_state *s, const char *path, const char *patte
 /* A row of a table by which a file with names and layouts of its own fills a state:
  *
  *     static const tp_transfer rows[] = {
- *         {"*.num_batches_tracked", NULL},
- *         {"layers.*.weight", "layer.*.w", .turn = true},
- *         {"layers.*.bias", "layer.*.b"},
+ *         {.from = "*.num_batches_tracked", .to = NULL},
+ *         {.from = "layers.*.weight", .to = "layer.*.w", .turn = true},
+ *         {.from = "layers.*.bias", .to = "layer.*.b"},
  *     };
  *
  * In `from`, which a name of the file fits, * stands for any characters, dots too, up to 8 times, each but the last for as
@@ -90,8 +90,9 @@ typedef struct tp_transfer {
 } tp_transfer;
 /* Rows that lead to one name are laid side by side along the last axis, in the order of the table. */
 
-/* PyTorch's gates as struct tp_recurrent has them; its biases are cut likewise, and matrices turned before:
- *     {"lstm.weight_ih_l*", "lstm.*.w", .turn = true, TP_LSTM_GATES},  {"lstm.bias_ih_l*", "lstm.*.wb", TP_LSTM_GATES} */
+/* PyTorch's gates as struct tp_recurrent has them, of matrices that are turned before, and of biases:
+ *     {.from = "lstm.weight_ih_l*", .to = "lstm.*.w", .turn = true, TP_LSTM_GATES},
+ *     {.from = "lstm.bias_ih_l*", .to = "lstm.*.wb", TP_LSTM_GATES}, */
 #ifndef __cplusplus
 #define TP_LSTM_GATES .pieces = 4, .take = "0 3 1 2"
 #define TP_GRU_GATES .pieces = 3, .take = "1 0 2"
