@@ -45,7 +45,7 @@ static inline void add(bytes *b, const void *from, size_t n)
 static inline void add_number(bytes *b, uint64_t v, int n)
 {
     for (int i = 0; i < n; i++)
-        add(b, &(char){(char)(v >> (8 * i))}, 1);
+        add(b, &(char){(char)(i < 8 ? v >> (8 * i) : 0)}, 1);
 }
 
 /* A safetensors file of a header and data. */
