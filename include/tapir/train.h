@@ -150,12 +150,15 @@ typedef struct tp_step {
  *     static const tp_optimizer_kind sign_descent = {.name = "sign", .update = update}; */
 typedef struct tp_optimizer_kind {
     const char *name; /* of its variables: "name.rate" */
-    const char *state
-        [TP_STEP_STATES]; /* names of what it keeps for each parameter, zeros at first; NULL: no more */
+    const char
+        *state[TP_STEP_STATES]; /* names of what it keeps for each parameter; NULL: no more */
     void (*numbers)(const void *options,
                     tp_step *s); /* once per step, type and group; or NULL */
     void (*update)(const void *options, tp_step *s); /* for each parameter */
     size_t options_size;                             /* the optimiser keeps a copy */
+    /* The first value of state k of s->w, of any shape and type, which it keeps. Where it gives NULL the parameter has no
+     * such state, and s->state[k] is NULL in each step. Or NULL: zeros of w's shape and type. */
+    tp_tensor *(*first)(const void *options, const tp_step *s, int k);
 } tp_optimizer_kind;
 TP_FN(tp_optimizer *, tp_optimizer_new, tp_ctx *tp, const tp_optimizer_kind *kind,
       const void *options, double rate, double decay, int n, tp_tensor *const *params);

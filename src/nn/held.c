@@ -12,28 +12,46 @@ tp_tensor *tpi_held_new(const char *file, int line, tp_tensor *init, const char 
     return tp_retain(tp_variable(init, name));
 }
 
-tp_tensor *tpi_held_like(const char *file, int line, tp_tensor *w, const char *part)
+tp_tensor *tpi_held_beside(const char *file, int line, tp_tensor *w, const char *part,
+                           tp_tensor *init)
 {
     tp_ctx *tp = tp_ctx_of(w);
+    if (tp_ctx_of(init) != tp)
+        return tp_retain(
+            tp_fail(tp, TP_E_CTX, "the first value of a state is of another context"));
     const char *name = tp_name_of(w);
     const size_t size = (name ? strlen(name) : 0) + strlen(part) + 2;
     char *full = tp_alloc(tp, size);
     if (!full)
         return tp_retain(tp_fail(tp, TP_E_MEMORY, "out of memory"));
     snprintf(full, size, "%s.%s", name ? name : "", part);
+    tp_tensor *var = tpi_held_new(file, line, init, full);
+    tp_free(tp, full);
+    return var;
+}
+
+tp_tensor *tpi_held_like(const char *file, int line, tp_tensor *w, const char *part)
+{
     int64_t shape[TP_MAX_RANK];
     for (int a = 0; a < tp_rank(w); a++)
         shape[a] = tp_size(w, a);
-    tp_tensor *var =
-        tpi_held_new(file, line, tp_full(tp, tp_dtype_of(w), tp_rank(w), shape, 0), full);
-    tp_free(tp, full);
-    return var;
+    tp_tensor *zeros = tp_full(tp_ctx_of(w), tp_dtype_of(w), tp_rank(w), shape, 0);
+    return tpi_held_beside(file, line, w, part, zeros);
 }
 
 tp_tensor *tpi_held_now(const char *file, int line, const tp_tensor *like, tp_tensor *var)
 {
     tp_graph *g = like ? tp_graph_of(like) : NULL;
     return g ? tp_graph_read(g, var) : var;
+}
+
+bool tpi_held_are_alike(const tp_tensor *a, const tp_tensor *b)
+{
+    bool alike = tp_ctx_of(a) == tp_ctx_of(b) && tp_rank(a) == tp_rank(b) &&
+                 tp_dtype_of(a) == tp_dtype_of(b);
+    for (int i = 0; alike && i < tp_rank(a); i++)
+        alike = tp_dim(a, i) == tp_dim(b, i);
+    return alike;
 }
 
 /* ---- arguments --------------------------------------------------------------------------------- */
@@ -130,9 +148,15 @@ void tpi_change(tpi_changes *c, tp_tensor *var, tp_tensor *value)
 
 tp_tensor *tpi_changes_commit(const char *file, int line, tpi_changes *c)
 {
-    for (int i = 0; i < c->n; i++)
-        if (tp_failed(c->value[i]))
-            return c->value[i];
+    for (int i = 0; i < c->n; i++) {
+        if (!c->value[i] || tp_failed(c->value[i]))
+            return c->value[i]
+                       ? c->value[i]
+                       : tp_fail(tp_ctx_of(c->var[i]), TP_E_NULL, "a new value is NULL");
+        if (!tp_is_symbolic(c->value[i]) && !tpi_held_are_alike(c->var[i], c->value[i]))
+            return tp_fail(tp_ctx_of(c->var[i]), TP_E_SHAPE,
+                           "a new value is not of its variable's shape and type");
+    }
     /* Concrete: the answer first, since it takes memory and the assignments take none, so that all of them are done
      * or none. */
     tp_tensor *answer = tp_is_symbolic(c->value[0]) ? NULL : tp_group(c->n, c->value);

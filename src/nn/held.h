@@ -6,11 +6,16 @@
 
 /* A variable that outlives the open scope, until tp_release. Failed ones too. */
 tp_tensor *tpi_held_new(const char *file, int line, tp_tensor *init, const char *name);
-/* The same of w's name and "." and part, of w's shape and type, all zeros. */
+/* The same under w's name and "." and part. */
+tp_tensor *tpi_held_beside(const char *file, int line, tp_tensor *w, const char *part,
+                           tp_tensor *init);
+/* The same of w's shape and type, all zeros. */
 tp_tensor *tpi_held_like(const char *file, int line, tp_tensor *w, const char *part);
 /* What the graph of `like` reads of a variable, or the variable. */
 tp_tensor *tpi_held_now(const char *file, int line, const tp_tensor *like, tp_tensor *var);
 
+/* Are both of one shape and type, and of one context? */
+bool tpi_held_are_alike(const tp_tensor *a, const tp_tensor *b);
 /* Are they n parameters of tp_param, each of them once? Else an error; `what` takes them. */
 tp_status tpi_held_check_params(const char *file, int line, tp_ctx *tp, const char *what, int n,
                                 tp_tensor *const *params);

@@ -71,6 +71,17 @@ static tp_tensor *own_number(const char *file, int line, tp_optimizer *o, const 
     return tpi_held_new(file, line, tp_scalar(o->tp, TP_F64, value), name);
 }
 
+/* State k of w; NULL: there is none. */
+static tp_tensor *first_state(const char *file, int line, const tp_optimizer *o, tp_tensor *w,
+                              int k)
+{
+    if (!o->kind->first)
+        return tpi_held_like(file, line, w, o->kind->state[k]);
+    const tp_step s = {.file = file, .line = line, .w = w};
+    tp_tensor *init = o->kind->first(o->options, &s, k);
+    return init ? tpi_held_beside(file, line, w, o->kind->state[k], init) : NULL;
+}
+
 static bool hold_state(const char *file, int line, tp_optimizer *o, double rate)
 {
     if (tp_scope_begin(o->tp) != TP_OK)
@@ -79,9 +90,8 @@ static bool hold_state(const char *file, int line, tp_optimizer *o, double rate)
     o->count = own_number(file, line, o, "count", 0);
     bool good = !tp_failed(o->rate) && !tp_failed(o->count);
     for (int i = 0; i < o->n * o->n_states && good; i++) {
-        o->state[i] =
-            tpi_held_like(file, line, o->w[i / o->n_states], o->kind->state[i % o->n_states]);
-        good = !tp_failed(o->state[i]);
+        o->state[i] = first_state(file, line, o, o->w[i / o->n_states], i % o->n_states);
+        good = !o->state[i] || !tp_failed(o->state[i]);
     }
     tp_scope_end(o->tp);
     return good;
@@ -260,16 +270,30 @@ tp_status(tp_optimizer_schedule)(tp_optimizer *o, const tp_schedule *s)
     return tp_optimizer_schedule_at(NULL, 0, o, s);
 }
 
+/* State i of those that parameters have; i < 0: NULL, and all are counted. */
+static tp_tensor *nth_state(const tp_optimizer *o, int i, int *n)
+{
+    *n = 0;
+    for (int k = 0; k < o->n * o->n_states; k++)
+        if (o->state[k] && (*n)++ == i)
+            return o->state[k];
+    return NULL;
+}
+
 int tp_optimizer_n_state(const tp_optimizer *o)
 {
-    return o ? 2 + o->n * o->n_states : 0;
+    int n = 0;
+    if (o)
+        nth_state(o, -1, &n);
+    return o ? 2 + n : 0;
 }
 
 tp_tensor *tp_optimizer_state(const tp_optimizer *o, int i)
 {
-    if (i < 0 || i >= tp_optimizer_n_state(o))
+    int n;
+    if (!o || i < 0)
         return NULL;
-    return i == 0 ? o->rate : i == 1 ? o->count : o->state[i - 2];
+    return i == 0 ? o->rate : i == 1 ? o->count : nth_state(o, i - 2, &n);
 }
 
 /* ---- a step ------------------------------------------------------------------------------------- */
@@ -322,11 +346,12 @@ static void update(const char *file, int line, tp_optimizer *o, int i, const tp_
     s.w = tpi_held_now(file, line, like, o->w[i]);
     s.g = o->dw[i];
     for (int k = 0; k < o->n_states; k++)
-        s.state[k] = tpi_held_now(file, line, like, state[k]);
+        s.state[k] = state[k] ? tpi_held_now(file, line, like, state[k]) : NULL;
     o->kind->update(o->options, &s);
     tpi_change(&o->changes, o->w[i], s.w);
     for (int k = 0; k < o->n_states; k++)
-        tpi_change(&o->changes, state[k], s.state[k]);
+        if (state[k])
+            tpi_change(&o->changes, state[k], s.state[k]);
 }
 
 /* Fills o->changes; a scope per parameter keeps little more than the new values. */
@@ -417,11 +442,7 @@ static tp_tensor *refuse_gradient(const char *file, int line, tp_optimizer *o,
     char text[100];
     if (g && tp_failed(g))
         return g;
-    bool same = g && tp_ctx_of(g) == o->tp && tp_rank(g) == tp_rank(w) &&
-                tp_dtype_of(g) == tp_dtype_of(w);
-    for (int a = 0; same && a < tp_rank(w); a++)
-        same = tp_dim(g, a) == tp_dim(w, a);
-    if (same)
+    if (g && tpi_held_are_alike(g, w))
         return NULL;
     snprintf(text, sizeof text, "gradient %d is %s", i,
              g ? "not of its parameter's shape and type" : "NULL");

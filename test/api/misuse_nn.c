@@ -441,6 +441,14 @@ static void descend(const void *options, tp_step *s)
     s->w = tp_sub(s->w, s->g);
 }
 
+/* A first value of another context. */
+static tp_tensor *foreign_first(const void *options, const tp_step *s, int k)
+{
+    (void)s, (void)k;
+    tp_tensor *const *foreign = options;
+    return *foreign;
+}
+
 MISUSE(tp_optimizer_new)
 {
     what = ""; /* the texts name the layer or the optimizer */
@@ -452,6 +460,14 @@ MISUSE(tp_optimizer_new)
     BAD(b, TP_E_NULL, tp_optimizer_new(b->tp, &no_name, NULL, 0.1, 0, 1, &b->param));
     BAD(b, TP_E_NULL, tp_optimizer_new(b->tp, &no_rule, NULL, 0.1, 0, 1, &b->param));
     BAD(b, TP_E_VALUE, tp_optimizer_new(b->tp, &kind, "1234", 0.1, -1, 1, &b->param));
+    static const tp_optimizer_kind stranger = {.name = "own",
+                                               .state = {"v"},
+                                               .update = descend,
+                                               .options_size = sizeof b->foreign,
+                                               .first = foreign_first};
+    BAD(b, TP_E_CTX, tp_optimizer_new(b->tp, &stranger, &b->foreign, 0.1, 0, 1, &b->param));
+    STICKS(b, tp_optimizer_new(b->tp, &stranger, &b->node, 0.1, 0, 1, &b->param));
+    STICKS(b, tp_optimizer_new(b->tp, &stranger, &b->failed, 0.1, 0, 1, &b->param));
 }
 
 MISUSE(tp_optimizer_apply)

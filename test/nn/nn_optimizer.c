@@ -215,6 +215,69 @@ static void first_steps_on_paper(void **state)
     tp_optimizer_free(o);
 }
 
+/* One's own: what is kept has shapes and first values of its own, and some parameters have none. */
+static tp_tensor *own_first(const void *options, const tp_step *s, int k)
+{
+    const int bad = *(const int *)options;
+    tp_ctx *tp = tp_ctx_of(s->w);
+    if (bad == 1)
+        return tp_fail(tp, TP_E_VALUE, "spoiled first value");
+    return k == 1 && tp_rank(s->w) == 0 ? NULL
+                                        : tp_full(tp, TP_F64, TP_DIMS(2), 10.0 * (k + 1));
+}
+
+static void own_update(const void *options, tp_step *s)
+{
+    const int bad = *(const int *)options;
+    s->state[0] = tp_add(s->state[0], 1);
+    if (bad == 2) /* of another shape */
+        s->state[0] = tp_sum(s->state[0], TP_ALL, false);
+    if (bad == 3)
+        s->state[0] = NULL;
+    s->w = tp_sub(s->w, tp_mul(s->g, s->rate));
+}
+
+static void states_of_ones_own(void **state)
+{
+    tp_ctx *tp = *state;
+    static const tp_optimizer_kind own = {
+        .name = "own",
+        .state = {"a", "b"},
+        .update = own_update,
+        .options_size = sizeof(int),
+        .first = own_first
+    };
+    tp_tensor *w[2] = {tp_param(tp_scalar(tp, TP_F32, 1), "u"),
+                       tp_param(tp_full(tp, TP_F32, TP_DIMS(3), 2), "v")};
+    static const char *const names[] = {"own.rate", "own.count", "u.a", "v.a", "v.b"};
+    for (int bad = 0; bad < 4; bad++) {
+        tp_optimizer *o = tp_optimizer_new(tp, &own, &bad, 0.5, 0, 2, w);
+        if (bad == 1) {
+            assert_null(o);
+            EXPECT_ERROR(tp, TP_E_VALUE, "spoiled first value");
+            continue;
+        }
+        assert_int_equal(tp_optimizer_n_state(o), 5);
+        for (int i = 0; i < 5; i++)
+            assert_string_equal(tp_name_of(tp_optimizer_state(o, i)), names[i]);
+        const double before = tp_item(w[0]);
+        tp_tensor *done = tp_optimizer_step(o, tp_mul(w[1], w[0]));
+        if (bad == 2)
+            EXPECT_ERROR(tp, TP_E_SHAPE, "a new value is not of its variable's shape and type");
+        else if (bad == 3)
+            EXPECT_ERROR(tp, TP_E_NULL, "a new value is NULL");
+        else
+            assert_true(tp_truth(done));
+        double a[2], b[2];
+        tp_read(tp_optimizer_state(o, 2), a, sizeof a);
+        tp_read(tp_optimizer_state(o, 4), b, sizeof b);
+        assert_true(a[1] == (bad ? 10 : 11) && b[1] == 20);
+        assert_true((tp_item(w[0]) == before) == (bad > 0));
+        assert_true(tp_item(tp_optimizer_state(o, 1)) == !bad);
+        tp_optimizer_free(o);
+    }
+}
+
 static void rate_changes(void **state)
 {
     tp_ctx *tp = *state;
@@ -712,6 +775,7 @@ int main(void)
     static const struct CMUnitTest tests[] = {
         CASE(follows_the_formulas),
         CASE(first_steps_on_paper),
+        CASE(states_of_ones_own),
         CASE(rate_changes),
         CASE(same_bits_as_a_graph),
         CASE(apply_is_step),
