@@ -77,6 +77,25 @@ TP_FN(tp_optimizer *, tp_lion_new, tp_ctx *tp, double rate, const tp_lion_option
       tp_tensor *const *params);
 #define tp_lion_new(...) tp_lion_new_at(TP_PLACE, __VA_ARGS__)
 
+/* Adafactor (Shazeer and Stern, 2018), which keeps r + c numbers of a matrix [..., r, c]; as PyTorch has it. With
+ * rms(x), the root of the mean of all x * x, and part = t^-power:
+ *     a matrix:  row = row + part * (mean of g * g over c - row);  col = col + part * (mean of g * g over r - col);
+ *                v = row * col / max(mean of row over r, eps1)
+ *     else:      v = v + part * (g * g - v)
+ *     u = g / sqrt(max(v, eps1 * eps1));  u = u / max(1, rms(u) / clip);
+ *     w = (1 - rate * decay) * w - max(eps2, rms(w)) * min(rate, 1 / sqrt(t)) * u */
+typedef struct tp_adafactor_options {
+    double power; /* 0: 0.8 */
+    double eps1;  /* 0: the distance from 1 to the next number of w's type */
+    double eps2;  /* 0: 1e-3 */
+    double clip;  /* 0: 1 */
+    double decay;
+    bool absolute; /* rate * u is subtracted, whatever w and t are */
+} tp_adafactor_options;
+TP_FN(tp_optimizer *, tp_adafactor_new, tp_ctx *tp, double rate,
+      const tp_adafactor_options *opt, int n, tp_tensor *const *params);
+#define tp_adafactor_new(...) tp_adafactor_new_at(TP_PLACE, __VA_ARGS__)
+
 TP_API void tp_optimizer_free(tp_optimizer *o); /* NULL is fine */
 
 /* One step down the gradient of the sum of `loss`. Result: a bool, true; in a graph it is fetched to take the step. */

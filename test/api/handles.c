@@ -150,6 +150,9 @@ static void cubic_of(bed *b, double a)
         tp_adagrad_new(b->tp, 1, &(tp_adagrad_options){__VA_ARGS__}, 1, &b->param))
 #define LION(...)                                                                              \
     tp_optimizer_free(tp_lion_new(b->tp, 1, &(tp_lion_options){__VA_ARGS__}, 1, &b->param))
+#define ADAFACTOR(...)                                                                         \
+    tp_optimizer_free(                                                                         \
+        tp_adafactor_new(b->tp, 1, &(tp_adafactor_options){__VA_ARGS__}, 1, &b->param))
 
 static void descend(const void *options, tp_step *s)
 {
@@ -241,6 +244,12 @@ static void summed(bed *b, double weight)
     REAL(tp_lion_options, beta1, LION(.beta1 = v)) \
     REAL(tp_lion_options, beta2, LION(.beta2 = v)) \
     REAL(tp_lion_options, decay, LION(.decay = v)) \
+    REAL(tp_adafactor_new, rate, tp_optimizer_free(tp_adafactor_new(b->tp, v, NULL, 1, &b->param))) \
+    REAL(tp_adafactor_options, power, ADAFACTOR(.power = v)) \
+    REAL(tp_adafactor_options, eps1, ADAFACTOR(.eps1 = v)) \
+    REAL(tp_adafactor_options, eps2, ADAFACTOR(.eps2 = v)) \
+    REAL(tp_adafactor_options, clip, ADAFACTOR(.clip = v)) \
+    REAL(tp_adafactor_options, decay, ADAFACTOR(.decay = v)) \
     REAL(tp_optimizer_new, rate, tp_optimizer_free(tp_optimizer_new(b->tp, &own, NULL, v, 0, 1, &b->param))) \
     REAL(tp_optimizer_new, decay, tp_optimizer_free(tp_optimizer_new(b->tp, &own, NULL, 1, v, 1, &b->param))) \
     REAL(tp_optimizer_group, scale, grouped(b, v, 0)) \

@@ -435,6 +435,15 @@ MISUSE(tp_lion_new)
     STICKS(b, tp_lion_new(b->tp, 0.1, &(tp_lion_options){.beta1 = 1}, 1, &b->param));
 }
 
+MISUSE(tp_adafactor_new)
+{
+    what = ""; /* the texts name the layer or the optimizer */
+    OPTIMIZER(tp_adafactor_new(tp, 0.1, NULL, n, x));
+    STICKS(b, tp_adafactor_new(b->tp, 0.1, &(tp_adafactor_options){.power = -1}, 1, &b->param));
+    STICKS(b, tp_adafactor_new(b->tp, 0.1, &(tp_adafactor_options){.clip = -1}, 1, &b->param));
+    STICKS(b, tp_adafactor_new(b->tp, 0.1, &(tp_adafactor_options){.decay = -1}, 1, &b->param));
+}
+
 static void descend(const void *options, tp_step *s)
 {
     (void)options;
@@ -950,6 +959,7 @@ const misuse misuse_nn[] = {
     LISTED(tp_rmsprop_new),
     LISTED(tp_adagrad_new),
     LISTED(tp_lion_new),
+    LISTED(tp_adafactor_new),
     LISTED(tp_optimizer_new),
     LISTED(tp_optimizer_apply),
     LISTED(tp_optimizer_rate),

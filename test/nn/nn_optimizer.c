@@ -125,6 +125,24 @@ static void lion_step(kept *k, double g, double rate, int t)
     k->m = 0.99 * k->m + (1 - 0.99) * g;
 }
 
+MAKER(adafactor, tp_adafactor_new, tp_adafactor_options, .power = 0.7, .decay = 0.1)
+static void adafactor_step(kept *k, double g, double rate, int t)
+{
+    k->v += pow(t, -0.7) * (g * g - k->v);
+    double u = g / sqrt(fmax(k->v, 0x1p-104));
+    u /= fmax(1, fabs(u));
+    k->w =
+        (1 - rate * 0.1) * k->w - fmax(1e-3, fabs(k->w)) * fmin(rate, 1 / sqrt((double)t)) * u;
+}
+
+MAKER(absolute, tp_adafactor_new, tp_adafactor_options, .clip = 0.5, .absolute = true)
+static void absolute_step(kept *k, double g, double rate, int t)
+{
+    k->v += pow(t, -0.8) * (g * g - k->v);
+    const double u = g / sqrt(fmax(k->v, 0x1p-104));
+    k->w -= rate * u / fmax(1, fabs(u) / 0.5);
+}
+
 /* One's own, as train.h shows it. */
 static void sign_update(const void *options, tp_step *s)
 {
@@ -152,9 +170,10 @@ static void sign_step(kept *k, double g, double rate, int t)
     {                                                                                          \
 #name, name##_make, name##_step                                                        \
     }
-static const kind kinds[] = {KIND(sgd),     KIND(momentum), KIND(nesterov), KIND(adam),
-                             KIND(adamw),   KIND(amsgrad),  KIND(rmsprop),  KIND(centered),
-                             KIND(adagrad), KIND(lion),     KIND(sign)};
+static const kind kinds[] = {KIND(sgd),     KIND(momentum), KIND(nesterov),  KIND(adam),
+                             KIND(adamw),   KIND(amsgrad),  KIND(rmsprop),   KIND(centered),
+                             KIND(adagrad), KIND(lion),     KIND(adafactor), KIND(absolute),
+                             KIND(sign)};
 enum { N_KINDS = sizeof kinds / sizeof *kinds };
 
 /* ---- numbers ---------------------------------------------------------------------------------- */
@@ -212,6 +231,65 @@ static void first_steps_on_paper(void **state)
         tp_optimizer_step(o, tp_mul(w, slope));
     tp_read(w, got, sizeof got);
     assert_true(fabs(got[0] - 0.7) < 1e-14 && fabs(got[1] - -1.7) < 1e-14);
+    tp_optimizer_free(o);
+}
+
+/* Against PyTorch's formula in NumPy: five steps of the loss sum(c * w + w * w / 2). */
+static void adafactor_of_matrices(void **state)
+{
+    tp_ctx *tp = *state;
+    static const struct {
+        int rank;
+        int64_t shape[3];
+        double decay, clip, w[12];
+    } rows[] = {
+        {2,
+         {2, 3},
+         0,            0,
+         {1.2008940054181458, 0.76933721821717871, 0.25, -0.28753034586746362,
+          -0.58988413825123887, -1.2435681438059503}                                              },
+        {2,
+         {2, 3},
+         0.1,          0.5,
+         {0.72717249377105231, 0.72051826021672349, 0.2180193924390936, -0.32767593748826895,
+          -0.18201915623393816, -0.9048803129147075}                                              },
+        {3,
+         {2, 2, 3},
+         0,            0,
+         {1.2453405012108552, 0.75075900490527103, 0.25, -0.2493545182525147,
+          -0.75211735830380877, -1.2550132870600834, -1.7496726356764019, -1.6247883296505996,
+          -2.3902022054868151, -3.1999679935663994, -2.0113484175796099, -2.977613421355322}      },
+        {1, {4},    0, 0,   {0.69570751159976418, 0.75000197105223243, 0.25, -0.25000197105223243}},
+        {0, {0},    0, 0,   {-0.013944927653460688}                                               }
+    };
+    for (size_t i = 0; i < sizeof rows / sizeof *rows; i++) {
+        double first[12], c[12], got[12];
+        for (int k = 0; k < 12; k++) {
+            first[k] = ((7 * k + 3) % 11 - 5) / 4.0;
+            c[k] = k * 0.5 - 1.25;
+        }
+        tp_tensor *slope = tp_tensor_new(tp, TP_F64, rows[i].rank, rows[i].shape, c),
+                  *w = tp_param(tp_tensor_new(tp, TP_F64, rows[i].rank, rows[i].shape, first),
+                                "w");
+        const tp_adafactor_options opt = {.decay = rows[i].decay, .clip = rows[i].clip};
+        tp_optimizer *o = tp_adafactor_new(tp, 0.6, &opt, 1, &w);
+        const int n_state = rows[i].rank < 2 ? 1 : 2; /* of a matrix the rows and columns */
+        assert_int_equal(tp_optimizer_n_state(o), 2 + n_state);
+        assert_string_equal(tp_name_of(tp_optimizer_state(o, 2)),
+                            n_state == 1 ? "w.v" : "w.row");
+        assert_null(tp_optimizer_state(o, 2 + n_state));
+        for (int t = 0; t < 5; t++)
+            tp_optimizer_step(o, tp_add(tp_mul(slope, w), tp_mul(tp_square(w), 0.5)));
+        assert_int_equal(tp_read(w, got, (size_t)tp_count(w) * sizeof *got), TP_OK);
+        for (int k = 0; k < (int)tp_count(w); k++)
+            if (!(fabs(got[k] - rows[i].w[k]) <= 1e-13))
+                fail_msg("row %zu, element %d: %.17g, not %.17g", i, k, got[k], rows[i].w[k]);
+        tp_optimizer_free(o);
+    }
+    tp_tensor *w = tp_param(tp_full(tp, TP_F32, TP_DIMS(4, 2, 3), 0), "w");
+    tp_optimizer *o = tp_adafactor_new(tp, 0.6, NULL, 1, &w);
+    assert_int_equal(tp_count(tp_optimizer_state(o, 2)), 8);
+    assert_int_equal(tp_count(tp_optimizer_state(o, 3)), 12);
     tp_optimizer_free(o);
 }
 
@@ -775,6 +853,7 @@ int main(void)
     static const struct CMUnitTest tests[] = {
         CASE(follows_the_formulas),
         CASE(first_steps_on_paper),
+        CASE(adafactor_of_matrices),
         CASE(states_of_ones_own),
         CASE(rate_changes),
         CASE(same_bits_as_a_graph),

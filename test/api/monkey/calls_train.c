@@ -332,6 +332,7 @@ CALL(tp_adam_new)
 MAKER(tp_rmsprop_new, tp_rmsprop_options, .alpha = v, .momentum = v, .centered = m->draws % 2)
 MAKER(tp_adagrad_new, tp_adagrad_options, .eps = v)
 MAKER(tp_lion_new, tp_lion_options, .beta1 = v, .decay = v)
+MAKER(tp_adafactor_new, tp_adafactor_options, .power = v, .clip = v, .absolute = m->draws % 2)
 
 static void descend(const void *options, tp_step *s)
 {
