@@ -104,6 +104,12 @@ TP_FN(tp_tensor *, tp_optimizer_step, tp_optimizer *o, tp_tensor *loss);
 /* The same with gradients that are there: one per parameter, of its shape and type. */
 TP_FN(tp_tensor *, tp_optimizer_apply, tp_optimizer *o, tp_tensor *const *grads);
 #define tp_optimizer_apply(...) tp_optimizer_apply_at(TP_PLACE, __VA_ARGS__)
+/* The same where `when`, a bool [], is true; else the step changes nothing, not even the count. Result: `when`, to be
+ * fetched like that of a step. */
+TP_FN(tp_tensor *, tp_optimizer_apply_when, tp_optimizer *o, tp_tensor *const *grads,
+      tp_tensor *when);
+#define tp_optimizer_apply_when(o, grads, when)                                                \
+    tp_optimizer_apply_when_at(TP_PLACE, o, grads, TP_OPERAND(when))
 
 /* The rate from now on; graphs and captured functions read it at each run. */
 TP_FN(tp_status, tp_optimizer_set_rate, tp_optimizer *o, double rate);
@@ -206,6 +212,43 @@ TP_FN(tp_tensor *, tp_gradient_sum_add, tp_gradient_sum *s, tp_tensor *loss, dou
 TP_FN(tp_tensor *, tp_gradient_sum_take, tp_gradient_sum *s, tp_tensor *like, tp_tensor **out);
 #define tp_gradient_sum_take(s, like, ...)                                                     \
     tp_gradient_sum_take_at(TP_PLACE, s, TP_OPERAND(like), __VA_ARGS__)
+
+/* ---- loss scaling ---------------------------------------------------------------------------- */
+
+/* A factor of the loss that keeps small gradients from becoming 0, and is found while one trains (Micikevicius et al.,
+ * 2018; PyTorch's GradScaler). A step whose gradients are not all finite is left out:
+ *
+ *     tp_grads(tp_loss_scale_apply(s, loss), NULL, n, params, g);
+ *     tp_tensor *finite = tp_loss_scale_unscale(s, n, g, g);
+ *     tp_optimizer_apply_when(o, g, finite);
+ *     tp_loss_scale_update(s, finite);
+ *
+ * It is held until tp_loss_scale_free or tp_close. */
+typedef struct tp_loss_scale tp_loss_scale;
+/* NULL: zeros. */
+typedef struct tp_loss_scale_options {
+    double first; /* 0: 65536 */
+    double
+        growth; /* after so many updates in a row that were finite it is multiplied by this, >= 1; 0: 2 */
+    int turns;      /* 0: 2000 */
+    double backoff; /* after one that was not, by this, in (0, 1); 0: 0.5 */
+} tp_loss_scale_options;
+/* NULL on error. */
+TP_FN(tp_loss_scale *, tp_loss_scale_new, tp_ctx *tp, const tp_loss_scale_options *opt);
+#define tp_loss_scale_new(...) tp_loss_scale_new_at(TP_PLACE, __VA_ARGS__)
+TP_API void tp_loss_scale_free(tp_loss_scale *s); /* NULL is fine */
+/* loss * scale, of the loss's type. */
+TP_FN(tp_tensor *, tp_loss_scale_apply, tp_loss_scale *s, tp_tensor *loss);
+#define tp_loss_scale_apply(s, loss) tp_loss_scale_apply_at(TP_PLACE, s, TP_OPERAND(loss))
+/* out[i] = g[i] / scale. Result: a bool [], are all elements finite? `out` may be g. A failed g is what it gives. */
+TP_FN(tp_tensor *, tp_loss_scale_unscale, tp_loss_scale *s, int n, tp_tensor *const *g,
+      tp_tensor **out);
+#define tp_loss_scale_unscale(...) tp_loss_scale_unscale_at(TP_PLACE, __VA_ARGS__)
+/* The scale of the next step. It stays where it would leave 2^-126 to 2^127. Result as of tp_optimizer_step. */
+TP_FN(tp_tensor *, tp_loss_scale_update, tp_loss_scale *s, tp_tensor *finite);
+#define tp_loss_scale_update(s, finite) tp_loss_scale_update_at(TP_PLACE, s, TP_OPERAND(finite))
+/* Its variables, to be saved: 0: "loss_scale.scale", f64; 1: "loss_scale.turns", i64. NULL when out of range. */
+TP_API tp_tensor *tp_loss_scale_state(const tp_loss_scale *s, int i);
 
 /* ---- averaged weights ------------------------------------------------------------------------ */
 

@@ -123,6 +123,26 @@ tp_status tpi_held_check_number(const char *file, int line, tp_ctx *tp, const ch
     return status;
 }
 
+tp_tensor *tpi_held_refuse_flag(const char *file, int line, tp_ctx *tp, const char *name,
+                                tp_tensor *t)
+{
+    char text[100];
+    if (t && tp_failed(t))
+        return t;
+    const bool same = t && (!tp || tp_ctx_of(t) == tp);
+    if (same && tp_dtype_of(t) == TP_BOOL && tp_rank(t) == 0)
+        return NULL;
+    snprintf(text, sizeof text, "%s is %s", name,
+             !t      ? "NULL"
+             : !same ? "of another context"
+                     : "no bool []");
+    return tp_fail(t && !tp ? tp_ctx_of(t) : tp,
+                   !t      ? TP_E_NULL
+                   : !same ? TP_E_CTX
+                           : TP_E_DTYPE,
+                   text);
+}
+
 /* ---- changes ------------------------------------------------------------------------------------ */
 
 bool tpi_changes_new(tp_ctx *tp, tpi_changes *c, int size)
@@ -144,6 +164,15 @@ void tpi_change(tpi_changes *c, tp_tensor *var, tp_tensor *value)
 {
     c->var[c->n] = var;
     c->value[c->n++] = tp_keep(value);
+}
+
+void tpi_changes_when(const char *file, int line, tpi_changes *c, const tp_tensor *like,
+                      tp_tensor *when)
+{
+    for (int i = 0; i < c->n; i++)
+        if (c->value[i])
+            c->value[i] =
+                tp_where(when, c->value[i], tpi_held_now(file, line, like, c->var[i]));
 }
 
 tp_tensor *tpi_changes_commit(const char *file, int line, tpi_changes *c)

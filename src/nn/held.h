@@ -26,6 +26,10 @@ bool tpi_held_in_range(double x, double limit);
 tp_status tpi_held_check_number(const char *file, int line, tp_ctx *tp, const char *name,
                                 double x);
 
+/* NULL, or the failed tensor: t is no bool []. `name` takes it; tp NULL: whatever t's context is. */
+tp_tensor *tpi_held_refuse_flag(const char *file, int line, tp_ctx *tp, const char *name,
+                                tp_tensor *t);
+
 /* New values of variables. */
 typedef struct tpi_changes {
     int n, size;
@@ -35,6 +39,9 @@ typedef struct tpi_changes {
 bool tpi_changes_new(tp_ctx *tp, tpi_changes *c, int size);
 void tpi_changes_free(tp_ctx *tp, tpi_changes *c);
 void tpi_change(tpi_changes *c, tp_tensor *var, tp_tensor *value);
+/* Where `when`, a bool [], is not true all of them stay as they are. */
+void tpi_changes_when(const char *file, int line, tpi_changes *c, const tp_tensor *like,
+                      tp_tensor *when);
 /* Assigns all, or none and the first failed one is the result. Else a bool, true. */
 tp_tensor *tpi_changes_commit(const char *file, int line, tpi_changes *c);
 

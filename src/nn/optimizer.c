@@ -384,16 +384,20 @@ static bool plan(const char *file, int line, tp_optimizer *o, const tp_tensor *l
     return good;
 }
 
-/* With o->dw, in the graph of `like`. */
-static tp_tensor *step(const char *file, int line, tp_optimizer *o, const tp_tensor *like)
+/* With o->dw, in the graph of `like`. `when` NULL: always. */
+static tp_tensor *step(const char *file, int line, tp_optimizer *o, const tp_tensor *like,
+                       tp_tensor *when)
 {
     for (int i = 0; i < o->n; i++)
         if (tp_failed(o->dw[i]))
             return o->dw[i];
-    tp_tensor *done = plan(file, line, o, like) ? tpi_changes_commit(file, line, &o->changes)
-                                                : tp_fail(o->tp, TP_E_MEMORY, "out of memory");
+    if (!plan(file, line, o, like))
+        return tp_fail(o->tp, TP_E_MEMORY, "out of memory");
+    if (when)
+        tpi_changes_when(file, line, &o->changes, like, when);
+    tp_tensor *done = tpi_changes_commit(file, line, &o->changes);
     o->begun |= !tp_failed(done);
-    return done;
+    return when ? tp_and(when, done) : done;
 }
 
 /* NULL, or why the loss is none. */
@@ -423,7 +427,7 @@ tp_tensor *tp_optimizer_step_at(const char *file, int line, tp_optimizer *o, tp_
         return tp_fail(o->tp, TP_E_MEMORY, "out of memory");
     const bool was = tp_recording(o->tp, false);
     tp_grads(loss, NULL, o->n, o->w, o->dw);
-    tp_tensor *done = step(file, line, o, loss);
+    tp_tensor *done = step(file, line, o, loss, NULL);
     tp_recording(o->tp, was);
     tp_keep(done);
     tp_scope_end(o->tp);
@@ -449,13 +453,13 @@ static tp_tensor *refuse_gradient(const char *file, int line, tp_optimizer *o,
     return tp_fail(o->tp, g ? TP_E_SHAPE : TP_E_NULL, text);
 }
 
-tp_tensor *tp_optimizer_apply_at(const char *file, int line, tp_optimizer *o,
-                                 tp_tensor *const *grads)
+static tp_tensor *apply(const char *file, int line, tp_optimizer *o, tp_tensor *const *grads,
+                        tp_tensor *when)
 {
     if (!o || !grads)
         return tp_fail(o ? o->tp : NULL, TP_E_NULL,
                        o ? "the gradients are NULL" : "the optimizer is NULL");
-    const tp_tensor *like = NULL;
+    const tp_tensor *like = when && tp_is_symbolic(when) ? when : NULL;
     for (int i = 0; i < o->n; i++) {
         tp_tensor *failed = refuse_gradient(file, line, o, o->w[i], grads[i], i);
         if (failed)
@@ -466,14 +470,32 @@ tp_tensor *tp_optimizer_apply_at(const char *file, int line, tp_optimizer *o,
     if (tp_scope_begin(o->tp) != TP_OK)
         return tp_fail(o->tp, TP_E_MEMORY, "out of memory");
     const bool was = tp_recording(o->tp, false);
-    tp_tensor *done = step(file, line, o, like);
+    tp_tensor *done = step(file, line, o, like, when);
     tp_recording(o->tp, was);
     tp_keep(done);
     tp_scope_end(o->tp);
     return done;
 }
 
+tp_tensor *tp_optimizer_apply_at(const char *file, int line, tp_optimizer *o,
+                                 tp_tensor *const *grads)
+{
+    return apply(file, line, o, grads, NULL);
+}
+
 tp_tensor *(tp_optimizer_apply)(tp_optimizer *o, tp_tensor *const *grads)
 {
     return tp_optimizer_apply_at(NULL, 0, o, grads);
+}
+
+tp_tensor *tp_optimizer_apply_when_at(const char *file, int line, tp_optimizer *o,
+                                      tp_tensor *const *grads, tp_tensor *when)
+{
+    tp_tensor *failed = tpi_held_refuse_flag(file, line, o ? o->tp : NULL, "when", when);
+    return failed ? failed : apply(file, line, o, grads, when);
+}
+
+tp_tensor *(tp_optimizer_apply_when)(tp_optimizer *o, tp_tensor *const *grads, tp_tensor *when)
+{
+    return tp_optimizer_apply_when_at(NULL, 0, o, grads, when);
 }

@@ -257,6 +257,9 @@ static void summed(bed *b, double weight)
     REAL(tp_clip_norm, most, tp_clip_norm(1, &b->x, v, (tp_tensor *[]){NULL})) \
     REAL(tp_clip_value, most, tp_clip_value(1, &b->x, v, (tp_tensor *[]){NULL})) \
     REAL(tp_gradient_sum_add, weight, summed(b, v)) \
+    REAL(tp_loss_scale_options, first, tp_loss_scale_free(tp_loss_scale_new(b->tp, &(tp_loss_scale_options){.first = v}))) \
+    REAL(tp_loss_scale_options, growth, tp_loss_scale_free(tp_loss_scale_new(b->tp, &(tp_loss_scale_options){.growth = v}))) \
+    REAL(tp_loss_scale_options, backoff, tp_loss_scale_free(tp_loss_scale_new(b->tp, &(tp_loss_scale_options){.backoff = v}))) \
     REAL(tp_average_new, decay, tp_average_free(tp_average_new(b->tp, v, 1, &b->param))) \
     REAL(tp_optimizer_set_rate, rate, set_rate(b, v))                                          \
     PLAIN(tp_sum, axes, tp_sum(b->x, 1, &v, false))                                            \

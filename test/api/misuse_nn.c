@@ -492,6 +492,90 @@ MISUSE(tp_optimizer_apply)
     assert_true(tp_truth(tp_optimizer_apply(o, &g)));
 }
 
+MISUSE(tp_optimizer_apply_when)
+{
+    what = ""; /* the texts name the layer or the optimizer */
+    tp_optimizer *o = tp_sgd_new(b->tp, 0.1, NULL, 1, &b->param);
+    tp_tensor *g = tp_full(b->tp, TP_F32, TP_DIMS(2, 3), 1), *yes = tp_scalar(b->tp, TP_BOOL, 1);
+    assert_true(tp_failed(tp_optimizer_apply_when(NULL, &g, yes)));
+    STICKS(b, tp_optimizer_apply_when(o, NULL, yes));
+    STICKS(b, tp_optimizer_apply_when(o, &b->failed, yes));
+    tp_tensor *const bad[] = {NULL, b->failed, b->gone, b->dead, b->foreign};
+    for (int i = 0; i < 5; i++)
+        STICKS(b, tp_optimizer_apply_when(o, &g, bad[i]));
+    BAD(b, TP_E_DTYPE, tp_optimizer_apply_when(o, &g, b->flag));
+    BAD(b, TP_E_DTYPE, tp_optimizer_apply_when(o, &g, g));
+    assert_true(tp_truth(tp_optimizer_apply_when(o, &g, yes)));
+}
+
+MISUSE(tp_loss_scale_new)
+{
+    what = ""; /* the texts name the option */
+    assert_null(tp_loss_scale_new(NULL, NULL));
+    static const tp_loss_scale_options bad[] = {{.first = -1},     {.first = 1e-39},  {.first = 1e39},
+                                                {.growth = 0.5},   {.growth = NAN},   {.turns = -1},
+                                                {.backoff = 1},    {.backoff = -0.5}};
+    for (int i = 0; i < 8; i++)
+        BAD(b, TP_E_VALUE, tp_loss_scale_new(b->tp, &bad[i]));
+}
+
+MISUSE(tp_loss_scale_free)
+{
+    (void)what;
+    tp_loss_scale_free(NULL);
+    tp_loss_scale_free(tp_loss_scale_new(b->tp, NULL));
+    assert_non_null(tp_loss_scale_new(b->tp, NULL)); /* left to tp_close */
+}
+
+MISUSE(tp_loss_scale_apply)
+{
+    what = ""; /* the texts name the ops */
+    tp_loss_scale *s = tp_loss_scale_new(b->tp, NULL);
+    assert_true(tp_failed(tp_loss_scale_apply(NULL, b->f)));
+    tp_tensor *const bad[] = {NULL, b->failed, b->gone, b->dead, b->foreign};
+    for (int i = 0; i < 5; i++)
+        STICKS(b, tp_loss_scale_apply(s, bad[i]));
+    assert_true(tp_item(tp_loss_scale_apply(s, tp_scalar(b->tp, TP_F32, 2))) == 131072);
+}
+
+MISUSE(tp_loss_scale_unscale)
+{
+    what = ""; /* the texts name the ops */
+    tp_loss_scale *s = tp_loss_scale_new(b->tp, NULL);
+    tp_tensor *out;
+    assert_true(tp_failed(tp_loss_scale_unscale(NULL, 1, &b->f, &out)));
+    tp_tensor *bad[] = {NULL, b->failed, b->gone, b->dead, b->foreign};
+    for (int i = 0; i < 5; i++)
+        STICKS(b, tp_loss_scale_unscale(s, 1, &bad[i], &out));
+    assert_true(tp_truth(tp_loss_scale_unscale(s, 1, &b->f, &out)));
+    STICKS(b, tp_loss_scale_unscale(s, 0, &b->f, &out));
+    STICKS(b, tp_loss_scale_unscale(s, 1, NULL, &out));
+    STICKS(b, tp_loss_scale_unscale(s, 1, &b->f, NULL));
+}
+
+MISUSE(tp_loss_scale_update)
+{
+    what = ""; /* the texts name what is wrong */
+    tp_loss_scale *s = tp_loss_scale_new(b->tp, NULL);
+    tp_tensor *yes = tp_scalar(b->tp, TP_BOOL, 1);
+    assert_true(tp_failed(tp_loss_scale_update(NULL, yes)));
+    tp_tensor *const bad[] = {NULL, b->failed, b->gone, b->dead, b->foreign};
+    for (int i = 0; i < 5; i++)
+        STICKS(b, tp_loss_scale_update(s, bad[i]));
+    assert_true(tp_truth(tp_loss_scale_update(s, yes)));
+    BAD(b, TP_E_DTYPE, tp_loss_scale_update(s, b->flag));
+}
+
+MISUSE(tp_loss_scale_state)
+{
+    (void)what;
+    tp_loss_scale *s = tp_loss_scale_new(b->tp, NULL);
+    assert_null(tp_loss_scale_state(NULL, 0));
+    assert_null(tp_loss_scale_state(s, -1));
+    assert_null(tp_loss_scale_state(s, 2));
+    assert_non_null(tp_loss_scale_state(s, 1));
+}
+
 MISUSE(tp_optimizer_rate)
 {
     (void)what;
@@ -959,6 +1043,13 @@ const misuse misuse_nn[] = {
     LISTED(tp_rmsprop_new),
     LISTED(tp_adagrad_new),
     LISTED(tp_lion_new),
+    LISTED(tp_optimizer_apply_when),
+    LISTED(tp_loss_scale_new),
+    LISTED(tp_loss_scale_free),
+    LISTED(tp_loss_scale_apply),
+    LISTED(tp_loss_scale_unscale),
+    LISTED(tp_loss_scale_update),
+    LISTED(tp_loss_scale_state),
     LISTED(tp_adafactor_new),
     LISTED(tp_optimizer_new),
     LISTED(tp_optimizer_apply),

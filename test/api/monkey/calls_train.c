@@ -451,6 +451,74 @@ CALL(tp_gradient_sum_take)
     return ok;
 }
 
+CALL(tp_optimizer_apply_when)
+{
+    tp_tensor *w = m->depth ? NULL : held_parameter(m), *when = tensor(m);
+    tp_optimizer *o = w ? tp_sgd_new(m->tp, 0.5, NULL, 1, &w) : NULL;
+    tp_tensor *g = rarely(m) ? tensor(m) : w ? tp_mul(w, 2) : NULL;
+    when = below(m, 3) ? tp_any(tp_gt(when, 0), TP_ALL, false) : when;
+    const int ok = put(m, tp_optimizer_apply_when(o, &g, when));
+    tp_optimizer_free(o);
+    return ok;
+}
+
+CALL(tp_loss_scale_new)
+{
+    tp_loss_scale_options opt = {.turns = below(m, 3)};
+    double *const all[] = {&opt.first, &opt.growth, &opt.backoff};
+    if (below(m, 2))
+        *all[below(m, 3)] = number(m);
+    tp_loss_scale *s = tp_loss_scale_new(ctx(m), below(m, 3) ? &opt : NULL);
+    tp_loss_scale_free(s);
+    return s != NULL;
+}
+
+CALL(tp_loss_scale_free)
+{
+    (void)m;
+    tp_loss_scale_free(NULL);
+    return 1;
+}
+
+CALL(tp_loss_scale_apply)
+{
+    tp_loss_scale *s = m->depth || rarely(m) ? NULL : tp_loss_scale_new(m->tp, NULL);
+    const int ok = put(m, tp_loss_scale_apply(s, tensor(m)));
+    tp_loss_scale_free(s);
+    return ok;
+}
+
+CALL(tp_loss_scale_unscale)
+{
+    many l;
+    tp_tensor *out[16];
+    tp_loss_scale *s = m->depth || rarely(m) ? NULL : tp_loss_scale_new(m->tp, NULL);
+    tensors(m, &l, 1 + below(m, 3));
+    const int ok =
+        put(m, tp_loss_scale_unscale(s, l.n < 16 ? l.n : 16, l.in, rarely(m) ? NULL : out));
+    tp_loss_scale_free(s);
+    return ok;
+}
+
+CALL(tp_loss_scale_update)
+{
+    tp_loss_scale *s = m->depth || rarely(m) ? NULL : tp_loss_scale_new(m->tp, NULL);
+    tp_tensor *finite = tensor(m);
+    if (below(m, 3))
+        finite = tp_any(tp_gt(finite, 0), TP_ALL, false);
+    const int ok = put(m, tp_loss_scale_update(s, finite));
+    tp_loss_scale_free(s);
+    return ok;
+}
+
+CALL(tp_loss_scale_state)
+{
+    tp_loss_scale *s = m->depth ? NULL : tp_loss_scale_new(m->tp, NULL);
+    tp_name_of(tp_loss_scale_state(s, below(m, 4) - 1));
+    tp_loss_scale_free(s);
+    return 1;
+}
+
 CALL(tp_average_new)
 {
     many l;
