@@ -189,6 +189,35 @@ TP_FN(tp_optimizer *, tp_optimizer_new, tp_ctx *tp, const tp_optimizer_kind *kin
       const void *options, double rate, double decay, int n, tp_tensor *const *params);
 #define tp_optimizer_new(...) tp_optimizer_new_at(TP_PLACE, __VA_ARGS__)
 
+/* ---- L-BFGS ---------------------------------------------------------------------------------- */
+
+/* L-BFGS with a line search for the strong Wolfe conditions: Nocedal and Wright, Numerical Optimization (2006),
+ * algorithms 7.5, 3.5 and 3.6. For a loss that is the same function at each call: all data, no dropout. It evaluates the
+ * loss where it likes, and goes on by what comes out: eagerly and in captured functions, pure ones too, not in graphs. */
+typedef struct tp_lbfgs tp_lbfgs;
+/* NULL: zeros. */
+typedef struct tp_lbfgs_options {
+    int history;     /* so many of the last moves are kept, at most 100; 0: 10 */
+    int turns;       /* line searches in a step, at most; 0: 20 */
+    double rate;     /* the first length that a search tries, in parts of the direction; 0: 1 */
+    double gradient; /* a step ends where no element of the gradient is greater; 0: 1e-7 */
+    double change;   /* and where the loss, or all parameters, have changed by less; 0: 1e-9 */
+} tp_lbfgs_options;
+/* Of n parameters (of tp_param) of one type. It holds them and its own variables until tp_lbfgs_free or tp_close. NULL on
+ * error. */
+TP_FN(tp_lbfgs *, tp_lbfgs_new, tp_ctx *tp, const tp_lbfgs_options *opt, int n,
+      tp_tensor *const *params);
+#define tp_lbfgs_new(...) tp_lbfgs_new_at(TP_PLACE, __VA_ARGS__)
+TP_API void tp_lbfgs_free(tp_lbfgs *l); /* NULL is fine */
+/* The loss of the parameters as they are, which is summed when it has several elements. */
+typedef tp_tensor *tp_loss_function(void *user);
+/* Result: the loss of the new parameters, f64 []. When it fails nothing has changed. */
+TP_FN(tp_tensor *, tp_lbfgs_step, tp_lbfgs *l, tp_loss_function *loss, void *user);
+#define tp_lbfgs_step(...) tp_lbfgs_step_at(TP_PLACE, __VA_ARGS__)
+/* Its variables, "lbfgs.s" and so on, to be saved. NULL when out of range. */
+TP_API int tp_lbfgs_n_state(const tp_lbfgs *l);
+TP_API tp_tensor *tp_lbfgs_state(const tp_lbfgs *l, int i);
+
 /* ---- gradients ------------------------------------------------------------------------------ */
 
 /* out[i] = g[i] * min(1, most / (norm + 1e-6)), where norm is the root of the sum of all squares, which is

@@ -143,6 +143,24 @@ tp_tensor *tpi_held_refuse_flag(const char *file, int line, tp_ctx *tp, const ch
                    text);
 }
 
+tp_tensor *tpi_held_refuse_loss(const char *file, int line, tp_ctx *tp, const char *what,
+                                tp_tensor *loss)
+{
+    char text[100];
+    if (!loss)
+        return tp_fail(tp, TP_E_NULL, "the loss is NULL");
+    if (tp_failed(loss))
+        return loss;
+    snprintf(text, sizeof text, "the loss is of another context than %s", what);
+    if (tp_ctx_of(loss) != tp)
+        return tp_fail(tp, TP_E_CTX, text);
+    if (!tp_requires_grad(loss))
+        return tp_fail(tp, TP_E_STATE,
+                       "the loss was computed from nothing that requires a gradient, or while "
+                       "recording was off");
+    return NULL;
+}
+
 /* ---- changes ------------------------------------------------------------------------------------ */
 
 bool tpi_changes_new(tp_ctx *tp, tpi_changes *c, int size)

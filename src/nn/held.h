@@ -29,6 +29,9 @@ tp_status tpi_held_check_number(const char *file, int line, tp_ctx *tp, const ch
 /* NULL, or the failed tensor: t is no bool []. `name` takes it; tp NULL: whatever t's context is. */
 tp_tensor *tpi_held_refuse_flag(const char *file, int line, tp_ctx *tp, const char *name,
                                 tp_tensor *t);
+/* The same: it is no loss of `what` that a gradient may be asked of. */
+tp_tensor *tpi_held_refuse_loss(const char *file, int line, tp_ctx *tp, const char *what,
+                                tp_tensor *loss);
 
 /* New values of variables. */
 typedef struct tpi_changes {

@@ -400,27 +400,11 @@ static tp_tensor *step(const char *file, int line, tp_optimizer *o, const tp_ten
     return when ? tp_and(when, done) : done;
 }
 
-/* NULL, or why the loss is none. */
-static tp_tensor *refuse_loss(const char *file, int line, tp_optimizer *o, tp_tensor *loss)
+tp_tensor *tp_optimizer_step_at(const char *file, int line, tp_optimizer *o, tp_tensor *loss)
 {
     if (!o)
         return tp_fail(tp_ctx_of(loss), TP_E_NULL, "the optimizer is NULL");
-    if (!loss)
-        return tp_fail(o->tp, TP_E_NULL, "the loss is NULL");
-    if (tp_failed(loss))
-        return loss;
-    if (tp_ctx_of(loss) != o->tp)
-        return tp_fail(o->tp, TP_E_CTX, "the loss is of another context than the optimizer");
-    if (!tp_requires_grad(loss))
-        return tp_fail(o->tp, TP_E_STATE,
-                       "the loss was computed from nothing that requires a gradient, or while "
-                       "recording was off");
-    return NULL;
-}
-
-tp_tensor *tp_optimizer_step_at(const char *file, int line, tp_optimizer *o, tp_tensor *loss)
-{
-    tp_tensor *failed = refuse_loss(file, line, o, loss);
+    tp_tensor *failed = tpi_held_refuse_loss(file, line, o->tp, "the optimizer", loss);
     if (failed)
         return failed;
     if (tp_scope_begin(o->tp) != TP_OK)

@@ -257,6 +257,9 @@ static void summed(bed *b, double weight)
     REAL(tp_clip_norm, most, tp_clip_norm(1, &b->x, v, (tp_tensor *[]){NULL})) \
     REAL(tp_clip_value, most, tp_clip_value(1, &b->x, v, (tp_tensor *[]){NULL})) \
     REAL(tp_gradient_sum_add, weight, summed(b, v)) \
+    REAL(tp_lbfgs_options, rate, tp_lbfgs_free(tp_lbfgs_new(b->tp, &(tp_lbfgs_options){.rate = v}, 1, &b->param))) \
+    REAL(tp_lbfgs_options, gradient, tp_lbfgs_free(tp_lbfgs_new(b->tp, &(tp_lbfgs_options){.gradient = v}, 1, &b->param))) \
+    REAL(tp_lbfgs_options, change, tp_lbfgs_free(tp_lbfgs_new(b->tp, &(tp_lbfgs_options){.change = v}, 1, &b->param))) \
     REAL(tp_loss_scale_options, first, tp_loss_scale_free(tp_loss_scale_new(b->tp, &(tp_loss_scale_options){.first = v}))) \
     REAL(tp_loss_scale_options, growth, tp_loss_scale_free(tp_loss_scale_new(b->tp, &(tp_loss_scale_options){.growth = v}))) \
     REAL(tp_loss_scale_options, backoff, tp_loss_scale_free(tp_loss_scale_new(b->tp, &(tp_loss_scale_options){.backoff = v}))) \

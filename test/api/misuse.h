@@ -60,6 +60,7 @@ void misuse_expect_bare(bed *b, int line, const char *what, tp_status status, bo
         tp_optimizer *: misuse_bad_pointer,                                                    \
         tp_gradient_sum *: misuse_bad_pointer,                                                 \
         tp_loss_scale *: misuse_bad_pointer,                                                   \
+        tp_lbfgs *: misuse_bad_pointer,                                                        \
         tp_average *: misuse_bad_pointer,                                                      \
         void *: misuse_bad_pointer,                                                            \
         char *: misuse_bad_pointer,                                                            \

@@ -508,6 +508,63 @@ MISUSE(tp_optimizer_apply_when)
     assert_true(tp_truth(tp_optimizer_apply_when(o, &g, yes)));
 }
 
+MISUSE(tp_lbfgs_new)
+{
+    what = ""; /* the texts name L-BFGS */
+    OPTIMIZER(tp_lbfgs_new(tp, NULL, n, x));
+    static const tp_lbfgs_options bad[] = {{.history = -1}, {.history = 101}, {.turns = -1},
+                                           {.rate = -1}, {.gradient = -1}, {.change = (double)NAN}};
+    for (int i = 0; i < 6; i++)
+        BAD(b, TP_E_VALUE, tp_lbfgs_new(b->tp, &bad[i], 1, &b->param));
+}
+
+MISUSE(tp_lbfgs_free)
+{
+    (void)what;
+    tp_lbfgs_free(NULL);
+    tp_lbfgs_free(tp_lbfgs_new(b->tp, NULL, 1, &b->param));
+    assert_non_null(tp_lbfgs_new(b->tp, NULL, 1, &b->param)); /* left to tp_close */
+}
+
+static tp_tensor *given(void *user)
+{
+    return user;
+}
+
+static tp_tensor *squares(void *user)
+{
+    return tp_square(user);
+}
+
+MISUSE(tp_lbfgs_step)
+{
+    what = ""; /* the texts name L-BFGS or the loss */
+    tp_lbfgs *l = tp_lbfgs_new(b->tp, NULL, 1, &b->param);
+    assert_true(tp_failed(tp_lbfgs_step(NULL, squares, b->param)));
+    BAD(b, TP_E_NULL, tp_lbfgs_step(l, NULL, b->param));
+    tp_tensor *const bad[] = {NULL, b->failed, b->gone, b->dead, b->foreign, b->f, b->node};
+    for (int i = 0; i < 7; i++)
+        STICKS(b, tp_lbfgs_step(l, given, bad[i]));
+    assert_true(tp_item(tp_lbfgs_step(l, squares, b->param)) < 1e-9);
+}
+
+MISUSE(tp_lbfgs_n_state)
+{
+    (void)what;
+    assert_int_equal(tp_lbfgs_n_state(NULL), 0);
+    assert_int_equal(tp_lbfgs_n_state(tp_lbfgs_new(b->tp, NULL, 1, &b->param)), 5);
+}
+
+MISUSE(tp_lbfgs_state)
+{
+    (void)what;
+    tp_lbfgs *l = tp_lbfgs_new(b->tp, NULL, 1, &b->param);
+    assert_null(tp_lbfgs_state(NULL, 0));
+    assert_null(tp_lbfgs_state(l, -1));
+    assert_null(tp_lbfgs_state(l, 5));
+    assert_string_equal(tp_name_of(tp_lbfgs_state(l, 0)), "lbfgs.s");
+}
+
 MISUSE(tp_loss_scale_new)
 {
     what = ""; /* the texts name the option */
@@ -1043,6 +1100,11 @@ const misuse misuse_nn[] = {
     LISTED(tp_rmsprop_new),
     LISTED(tp_adagrad_new),
     LISTED(tp_lion_new),
+    LISTED(tp_lbfgs_new),
+    LISTED(tp_lbfgs_free),
+    LISTED(tp_lbfgs_step),
+    LISTED(tp_lbfgs_n_state),
+    LISTED(tp_lbfgs_state),
     LISTED(tp_optimizer_apply_when),
     LISTED(tp_loss_scale_new),
     LISTED(tp_loss_scale_free),

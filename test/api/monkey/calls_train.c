@@ -462,6 +462,58 @@ CALL(tp_optimizer_apply_when)
     return ok;
 }
 
+CALL(tp_lbfgs_new)
+{
+    many l;
+    parameters(m, &l);
+    tp_lbfgs_options opt = {.history = below(m, 4), .turns = below(m, 3)};
+    double *const all[] = {&opt.rate, &opt.gradient, &opt.change};
+    if (below(m, 2))
+        *all[below(m, 3)] = number(m);
+    tp_lbfgs *b = tp_lbfgs_new(ctx(m), below(m, 3) ? &opt : NULL, l.n, l.in);
+    tp_lbfgs_free(b);
+    return b != NULL;
+}
+
+CALL(tp_lbfgs_free)
+{
+    (void)m;
+    tp_lbfgs_free(NULL);
+    return 1;
+}
+
+static tp_tensor *squares(void *user)
+{
+    return tp_square(user);
+}
+
+CALL(tp_lbfgs_step)
+{
+    tp_tensor *w = m->depth ? NULL : held_parameter(m);
+    const tp_lbfgs_options opt = {.history = 2, .turns = 2};
+    tp_lbfgs *l = w ? tp_lbfgs_new(m->tp, &opt, 1, &w) : NULL;
+    const int ok =
+        put(m, tp_lbfgs_step(l, rarely(m) ? NULL : squares, rarely(m) ? tensor(m) : w));
+    tp_lbfgs_free(l);
+    return ok;
+}
+
+CALL(tp_lbfgs_n_state)
+{
+    (void)m;
+    tp_lbfgs_n_state(NULL);
+    return 1;
+}
+
+CALL(tp_lbfgs_state)
+{
+    tp_tensor *w = m->depth ? NULL : held_parameter(m);
+    tp_lbfgs *l = w ? tp_lbfgs_new(m->tp, NULL, 1, &w) : NULL;
+    tp_name_of(tp_lbfgs_state(l, below(m, 7) - 1));
+    tp_lbfgs_free(l);
+    return 1;
+}
+
 CALL(tp_loss_scale_new)
 {
     tp_loss_scale_options opt = {.turns = below(m, 3)};
