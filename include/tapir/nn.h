@@ -383,6 +383,16 @@ TP_FN(tp_tensor *, tp_affine_grid, tp_tensor *theta, int n_sizes, const int64_t 
  * tensors. Both may be used eagerly, in graphs and in captured functions. Parameters are f32. A layer that
  * failed has failed tensors. */
 
+/* A layer as a value, for lists of layers: what it makes of x, for the user's line. One's own is such a struct too. */
+typedef struct tp_layer {
+    const char *name; /* "dense" */
+    tp_tensor *(*apply)(const char *file, int line, const void *of, tp_tensor *x);
+    const void *of;
+    const char *
+        file; /* where it was put into a list, which is the line of errors in it; NULL: where it is applied */
+    int line;
+} tp_layer;
+
 /* First values. For n_in inputs of each output, n_out outputs of each input (of a convolution times the product
  * of the kernel's sizes), and `gain` (0: 1): */
 typedef enum tp_init {
@@ -546,6 +556,99 @@ TP_FN(tp_tensor *, tp_attention_layer_apply, const tp_attention_layer *l, tp_ten
 /* tp_dropout while the context trains, else x. */
 TP_FN(tp_tensor *, tp_dropout_apply, tp_tensor *x, double p);
 #define tp_dropout_apply(x, ...) tp_dropout_apply_at(TP_PLACE, TP_OPERAND(x), __VA_ARGS__)
+
+typedef enum tp_pool_kind {
+    TP_POOL_MAX, /* tp_max_pool and so on */
+    TP_POOL_AVG,
+    TP_POOL_ADAPTIVE_MAX,
+    TP_POOL_ADAPTIVE_AVG,
+    TP_POOL_GLOBAL_MAX,
+    TP_POOL_GLOBAL_AVG
+} tp_pool_kind;
+/* Has no parameters:  const tp_pool_layer halve = {TP_POOL_MAX, {.kernel = {2, 2}}}; */
+typedef struct tp_pool_layer {
+    tp_pool_kind kind;
+    tp_window window; /* of TP_POOL_MAX and TP_POOL_AVG */
+    int64_t sizes[3]; /* of adaptive ones */
+} tp_pool_layer;
+/* x [n, c, s...] -> [n, c, s'...] */
+TP_FN(tp_tensor *, tp_pool_layer_apply, const tp_pool_layer *l, tp_tensor *x);
+#define tp_pool_layer_apply(l, x) tp_pool_layer_apply_at(TP_PLACE, l, TP_OPERAND(x))
+
+/* A function of one tensor: of the library by its name with _at, tp_relu_at, or of one's own. */
+typedef tp_tensor *(*tp_layer_function)(const char *file, int line, tp_tensor *x);
+
+/* NULL: zeros. */
+typedef struct tp_transformer_options {
+    int64_t kv_heads; /* as of tp_attention_layer_new */
+    int64_t hidden;   /* 0: 4 * size */
+    bool causal;
+    bool post_norm; /* the norms come last: Vaswani et al. (2017); else first, as in GPT-2 */
+    bool rms;       /* tp_rms_norm_new in place of tp_layer_norm_new */
+    double eps;     /* of the norms */
+    double dropout;
+    tp_layer_function activation; /* NULL: tp_gelu_at */
+    tp_init init;                 /* of all weights, as in tp_layer_options */
+    double gain;
+    bool no_bias;
+} tp_transformer_options;
+typedef struct tp_transformer_block {
+    tp_attention_layer attention; /* "name.attn" */
+    tp_norm_layer norm[2];        /* "name.norm1", "name.norm2" */
+    tp_dense up, down;            /* "name.up" [size, hidden], "name.down" [hidden, size] */
+    tp_transformer_options options;
+} tp_transformer_block;
+TP_FN(tp_transformer_block, tp_transformer_block_new, tp_params *p, const char *name,
+      int64_t size, int64_t heads, const tp_transformer_options *opt);
+#define tp_transformer_block_new(...) tp_transformer_block_new_at(TP_PLACE, __VA_ARGS__)
+/* x [n, s, size] -> [n, s, size]:
+ *     norms first:  h = x + drop(attention(norm1(x)));  h + drop(down(activation(up(norm2(h)))))
+ *     norms last:   h = norm1(x + drop(attention(x)));  norm2(h + drop(down(activation(up(h)))))
+ * The attention is of the options (NULL: zeros) and causal if either says so. `cache`, unless NULL, is of two tensors: keys
+ * and values of what came before (both NULL at first), which become those with x. */
+TP_FN(tp_tensor *, tp_transformer_block_apply, const tp_transformer_block *l, tp_tensor *x,
+      const tp_attention_options *options, tp_tensor **cache);
+#define tp_transformer_block_apply(l, x, ...)                                                  \
+    tp_transformer_block_apply_at(TP_PLACE, l, TP_OPERAND(x), __VA_ARGS__)
+
+/* Layers in turn:
+ *
+ *     static const tp_layer_function relu = tp_relu_at;
+ *     const tp_layer layers[] = {tp_layer_of_dense(&a), tp_layer_of_function(&relu), tp_layer_of_dense(&b)};
+ *     tp_sequential_apply(&(tp_sequential){3, layers}, x) */
+typedef struct tp_sequential {
+    int n;
+    const tp_layer *layers;
+} tp_sequential;
+TP_FN(tp_tensor *, tp_sequential_apply, const tp_sequential *l, tp_tensor *x);
+#define tp_sequential_apply(l, x) tp_sequential_apply_at(TP_PLACE, l, TP_OPERAND(x))
+/* tp_dropout_apply as a layer. */
+typedef struct tp_dropout_layer {
+    double p;
+} tp_dropout_layer;
+/* Each is its _apply of x, without options or states. The layer has to live as long. */
+TP_FN(tp_layer, tp_layer_of_dense, const tp_dense *l);
+#define tp_layer_of_dense(...) tp_layer_of_dense_at(TP_PLACE, __VA_ARGS__)
+TP_FN(tp_layer, tp_layer_of_conv, const tp_conv_layer *l);
+#define tp_layer_of_conv(...) tp_layer_of_conv_at(TP_PLACE, __VA_ARGS__)
+TP_FN(tp_layer, tp_layer_of_embedding, const tp_embedding *l);
+#define tp_layer_of_embedding(...) tp_layer_of_embedding_at(TP_PLACE, __VA_ARGS__)
+TP_FN(tp_layer, tp_layer_of_norm, const tp_norm_layer *l);
+#define tp_layer_of_norm(...) tp_layer_of_norm_at(TP_PLACE, __VA_ARGS__)
+TP_FN(tp_layer, tp_layer_of_recurrent, const tp_recurrent_layer *l);
+#define tp_layer_of_recurrent(...) tp_layer_of_recurrent_at(TP_PLACE, __VA_ARGS__)
+TP_FN(tp_layer, tp_layer_of_attention, const tp_attention_layer *l);
+#define tp_layer_of_attention(...) tp_layer_of_attention_at(TP_PLACE, __VA_ARGS__)
+TP_FN(tp_layer, tp_layer_of_transformer, const tp_transformer_block *l);
+#define tp_layer_of_transformer(...) tp_layer_of_transformer_at(TP_PLACE, __VA_ARGS__)
+TP_FN(tp_layer, tp_layer_of_pool, const tp_pool_layer *l);
+#define tp_layer_of_pool(...) tp_layer_of_pool_at(TP_PLACE, __VA_ARGS__)
+TP_FN(tp_layer, tp_layer_of_dropout, const tp_dropout_layer *l);
+#define tp_layer_of_dropout(...) tp_layer_of_dropout_at(TP_PLACE, __VA_ARGS__)
+TP_FN(tp_layer, tp_layer_of_sequential, const tp_sequential *l);
+#define tp_layer_of_sequential(...) tp_layer_of_sequential_at(TP_PLACE, __VA_ARGS__)
+TP_FN(tp_layer, tp_layer_of_function, const tp_layer_function *f);
+#define tp_layer_of_function(...) tp_layer_of_function_at(TP_PLACE, __VA_ARGS__)
 
 #ifdef __cplusplus
 }

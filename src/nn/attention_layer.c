@@ -89,3 +89,6 @@ TPI_LAYER(tp_tensor *, tp_attention_layer_apply,
     tp_tensor *y = together(file, line, tp_attention(q, k, v, options, present));
     return tp_linear(y, l->out.w, l->out.b);
 }
+
+TPI_LAYER_OF(tp_layer_of_attention, tp_attention_layer, "attention",
+             tp_attention_layer_apply(l, x, NULL, NULL, NULL))

@@ -92,3 +92,5 @@ TPI_LAYER(tp_tensor *, tp_conv_layer_apply, (const tp_conv_layer *l, tp_tensor *
         x); /* which reads the parameter at each run, whatever is done to it on the way */
     return tp_add(y, tp_reshape(g ? tp_graph_read(g, l->b) : l->b, tp_rank(y), shape));
 }
+
+TPI_LAYER_OF(tp_layer_of_conv, tp_conv_layer, "conv", tp_conv_layer_apply(l, x))

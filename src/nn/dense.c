@@ -18,3 +18,5 @@ TPI_LAYER(tp_tensor *, tp_dense_apply, (const tp_dense *l, tp_tensor *x), l, x)
         return tp_fail(tp_ctx_of(x), TP_E_NULL, "the layer is NULL");
     return tp_linear(x, l->w, l->b);
 }
+
+TPI_LAYER_OF(tp_layer_of_dense, tp_dense, "dense", tp_dense_apply(l, x))

@@ -44,3 +44,5 @@ TPI_LAYER(tp_tensor *, tp_embedding_apply, (const tp_embedding *l, tp_tensor *in
         return y;
     return tp_where(tp_unsqueeze(tp_eq(index, l->padding), -1), 0, y);
 }
+
+TPI_LAYER_OF(tp_layer_of_embedding, tp_embedding, "embedding", tp_embedding_apply(l, x))

@@ -31,6 +31,22 @@ tp_tensor *tpi_layer_row(const char *file, int line, tp_params *part, const char
     static type name##_made(const char *file, int line, TPI_LAYER_LIST params)
 #define TPI_LAYER_LIST(...) __VA_ARGS__
 
+/* Defines what makes a tp_layer of a layer l, maker and maker_at; `call` is what l makes of x. */
+#define TPI_LAYER_OF(maker, type, text, call)                                                  \
+    static tp_tensor *maker##_run(const char *file, int line, const void *of, tp_tensor *x)    \
+    {                                                                                          \
+        const type *l = of;                                                                    \
+        return call;                                                                           \
+    }                                                                                          \
+    tp_layer maker##_at(const char *file, int line, const type *l)                             \
+    {                                                                                          \
+        return (tp_layer){text, maker##_run, l, file, line};                                   \
+    }                                                                                          \
+    tp_layer(maker)(const type *l)                                                             \
+    {                                                                                          \
+        return maker##_at(NULL, 0, l);                                                         \
+    }
+
 #undef TP_PLACE
 #define TP_PLACE file, line
 

@@ -98,3 +98,9 @@ TPI_LAYER(tp_tensor *, tp_dropout_apply, (tp_tensor * x, double p), x, p)
     tp_ctx *tp = tp_ctx_of(x);
     return tp && !tp_trains(tp) ? x : tp_dropout(x, p);
 }
+
+TPI_LAYER_OF(tp_layer_of_norm, tp_norm_layer, "norm", tp_norm_layer_apply(l, x))
+
+TPI_LAYER_OF(tp_layer_of_dropout, tp_dropout_layer, "dropout",
+             l ? tp_dropout_apply(x, l->p)
+               : tp_fail(tp_ctx_of(x), TP_E_NULL, "the layer is NULL"))

@@ -192,3 +192,6 @@ TPI_LAYER(tp_tensor *, tp_recurrent_layer_apply,
         *c = state[1];
     return y;
 }
+
+TPI_LAYER_OF(tp_layer_of_recurrent, tp_recurrent_layer, "recurrent",
+             tp_recurrent_layer_apply(l, x, NULL, NULL, NULL))

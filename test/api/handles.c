@@ -137,6 +137,14 @@ static void cubic_of(bed *b, double a)
     tp_resize(b->image, TP_DIMS(3, 5), &o);
 }
 
+/* A block that is applied. */
+static void transformed(bed *b, tp_transformer_options opt)
+{
+    const tp_transformer_block l =
+        tp_transformer_block_new(tp_params_new(b->tp), "l", 4, 2, &opt);
+    tp_transformer_block_apply(&l, tp_full(b->tp, TP_F32, TP_DIMS(1, 2, 4), 1), NULL, NULL);
+}
+
 /* One argument a line, as handles_list.sh reads them. */
 #define SGD(...)                                                                               \
     tp_optimizer_free(tp_sgd_new(b->tp, 1, &(tp_sgd_options){__VA_ARGS__}, 1, &b->param))
@@ -215,6 +223,13 @@ static void summed(bed *b, double weight)
     PLAIN(tp_rnn_new, k, tp_rnn_new(tp_params_new(b->tp), "l", v, 2, NULL))                    \
     PLAIN(tp_rnn_new, m, tp_rnn_new(tp_params_new(b->tp), "l", 2, v, NULL))                    \
     REAL(tp_recurrent_layer_options, dropout, dropped(b, v))                                   \
+    PLAIN(tp_transformer_block_new, size, tp_transformer_block_new(tp_params_new(b->tp), "l", v, 2, NULL)) \
+    PLAIN(tp_transformer_block_new, heads, tp_transformer_block_new(tp_params_new(b->tp), "l", 4, v, NULL)) \
+    PLAIN(tp_transformer_options, kv_heads, tp_transformer_block_new(tp_params_new(b->tp), "l", 4, 2, &(tp_transformer_options){.kv_heads = v})) \
+    PLAIN(tp_transformer_options, hidden, tp_transformer_block_new(tp_params_new(b->tp), "l", 4, 2, &(tp_transformer_options){.hidden = v})) \
+    REAL(tp_transformer_options, eps, transformed(b, (tp_transformer_options){.eps = v})) \
+    REAL(tp_transformer_options, dropout, transformed(b, (tp_transformer_options){.dropout = v})) \
+    REAL(tp_transformer_options, gain, tp_transformer_block_new(tp_params_new(b->tp), "l", 4, 2, &(tp_transformer_options){.init = TP_INIT_XAVIER_UNIFORM, .gain = v})) \
     PLAIN(tp_attention_layer_new, size, tp_attention_layer_new(tp_params_new(b->tp), "l", v, 2, 0, NULL)) \
     PLAIN(tp_attention_layer_new, heads, tp_attention_layer_new(tp_params_new(b->tp), "l", 4, v, 0, NULL)) \
     PLAIN(tp_attention_layer_new, kv_heads, tp_attention_layer_new(tp_params_new(b->tp), "l", 4, 2, v, NULL)) \

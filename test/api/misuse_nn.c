@@ -368,6 +368,79 @@ MISUSE(tp_attention_layer_apply)
     STICKS(b, tp_attention_layer_apply(&l, places, NULL, &(tp_attention_options){.mask = b->failed}, NULL));
 }
 
+MISUSE(tp_transformer_block_new)
+{
+    what = ""; /* the texts name the layer */
+    tp_params *p = tp_params_new(b->tp);
+    assert_true(tp_failed(tp_transformer_block_new(NULL, "l", 4, 2, NULL).up.w));
+    BAD(b, TP_E_NULL, tp_transformer_block_new(p, NULL, 4, 2, NULL).down.w);
+    BAD(b, TP_E_SHAPE, tp_transformer_block_new(p, "l", -4, 2, NULL).attention.q.w);
+    BAD(b, TP_E_SHAPE, tp_transformer_block_new(p, "l", 4, 3, NULL).norm[0].scale);
+    const tp_transformer_options bad[] = {{.hidden = -1}, {.kv_heads = -1}};
+    BAD(b, TP_E_SHAPE, tp_transformer_block_new(p, "a", 4, 2, &bad[0]).up.w);
+    BAD(b, TP_E_SHAPE, tp_transformer_block_new(p, "b", 4, 2, &bad[1]).up.w);
+}
+
+MISUSE(tp_transformer_block_apply)
+{
+    what = ""; /* the texts name the functions */
+    const tp_transformer_block l = tp_transformer_block_new(tp_params_new(b->tp), "l", 4, 2, NULL),
+                               empty = {0};
+    tp_tensor *places = tp_select(b->image, 0, 0), *cache[2] = {NULL, NULL};
+    OPERAND(b, places, tp_transformer_block_apply(&l, x, NULL, NULL));
+    STICKS(b, tp_transformer_block_apply(NULL, places, NULL, NULL));
+    STICKS(b, tp_transformer_block_apply(&empty, places, NULL, NULL));
+    STICKS(b, tp_transformer_block_apply(&l, b->f, NULL, cache));
+    STICKS(b, tp_transformer_block_apply(&l, places, &(tp_attention_options){.mask = b->failed}, NULL));
+    cache[0] = cache[1] = b->f;
+    STICKS(b, tp_transformer_block_apply(&l, places, NULL, cache));
+    const tp_transformer_options drops = {.dropout = 2};
+    const tp_transformer_block odd = tp_transformer_block_new(tp_params_new(b->tp), "l", 4, 2, &drops);
+    STICKS(b, tp_transformer_block_apply(&odd, places, NULL, NULL));
+}
+
+MISUSE(tp_pool_layer_apply)
+{
+    what = ""; /* the texts name the functions */
+    const tp_pool_layer l = {.kind = TP_POOL_AVG, .window.kernel = {2, 2}}, odd = {.kind = (tp_pool_kind)-1};
+    OPERAND(b, b->image, tp_pool_layer_apply(&l, x));
+    STICKS(b, tp_pool_layer_apply(NULL, b->image));
+    STICKS(b, tp_pool_layer_apply(&odd, b->image));
+    STICKS(b, tp_pool_layer_apply(&l, b->f));
+}
+
+MISUSE(tp_sequential_apply)
+{
+    what = ""; /* the texts name the functions */
+    const tp_dropout_layer drop = {0.5};
+    const tp_layer one = (tp_layer_of_dropout)(&drop); /* without a line */
+    const tp_sequential l = {1, &one}, below = {-1, &one}, none = {1, NULL};
+    OPERAND(b, b->f, tp_sequential_apply(&l, x));
+    STICKS(b, tp_sequential_apply(NULL, b->f));
+    STICKS(b, tp_sequential_apply(&below, b->f));
+    STICKS(b, tp_sequential_apply(&none, b->f));
+}
+
+/* Of no layer: what is made is applied, and fails. */
+#define OF_NOTHING(name)                                                                       \
+    MISUSE(name)                                                                               \
+    {                                                                                          \
+        (void)what;                                                                            \
+        const tp_layer l = name(NULL);                                                         \
+        STICKS(b, l.apply(__FILE__, __LINE__, l.of, b->f));                                    \
+    }
+OF_NOTHING(tp_layer_of_dense)
+OF_NOTHING(tp_layer_of_conv)
+OF_NOTHING(tp_layer_of_embedding)
+OF_NOTHING(tp_layer_of_norm)
+OF_NOTHING(tp_layer_of_recurrent)
+OF_NOTHING(tp_layer_of_attention)
+OF_NOTHING(tp_layer_of_transformer)
+OF_NOTHING(tp_layer_of_pool)
+OF_NOTHING(tp_layer_of_dropout)
+OF_NOTHING(tp_layer_of_sequential)
+OF_NOTHING(tp_layer_of_function)
+
 MISUSE(tp_dropout_apply)
 {
     what = ""; /* the texts name the ops */
@@ -1068,6 +1141,21 @@ const misuse misuse_nn[] = {
     LISTED(tp_group_norm_new),
     LISTED(tp_attention_layer_new),
     LISTED(tp_attention_layer_apply),
+    LISTED(tp_transformer_block_new),
+    LISTED(tp_transformer_block_apply),
+    LISTED(tp_pool_layer_apply),
+    LISTED(tp_sequential_apply),
+    LISTED(tp_layer_of_dense),
+    LISTED(tp_layer_of_conv),
+    LISTED(tp_layer_of_embedding),
+    LISTED(tp_layer_of_norm),
+    LISTED(tp_layer_of_recurrent),
+    LISTED(tp_layer_of_attention),
+    LISTED(tp_layer_of_transformer),
+    LISTED(tp_layer_of_pool),
+    LISTED(tp_layer_of_dropout),
+    LISTED(tp_layer_of_sequential),
+    LISTED(tp_layer_of_function),
     LISTED(tp_lstm_new),
     LISTED(tp_gru_new),
     LISTED(tp_rnn_new),

@@ -310,11 +310,220 @@ static void attention(void **state)
                  "the heads do not divide the size, or those of keys not the heads");
 }
 
+/* ---- transformer --------------------------------------------------------------------------------- */
+
+static tp_tensor *transform(const void *of, tp_tensor *x)
+{
+    return tp_transformer_block_apply((const tp_transformer_block *)of, x, NULL, NULL);
+}
+
+static tp_tensor *attended(const tp_transformer_block *l, tp_tensor *x, bool causal)
+{
+    return tp_attention_layer_apply(&l->attention, x, NULL,
+                                    &(tp_attention_options){.causal = causal}, NULL);
+}
+
+static tp_tensor *fed_forward(const tp_transformer_block *l, tp_tensor *x, bool relu)
+{
+    tp_tensor *h = tp_dense_apply(&l->up, x);
+    return tp_dense_apply(&l->down, relu ? tp_relu(h) : tp_gelu(h));
+}
+
+static void transformer(void **state)
+{
+    tp_ctx *tp = *state;
+    tp_params *p = tp_params_new(tp);
+    const tp_transformer_block first =
+        tp_transformer_block_new(p, "pre", 8, 2, &(tp_transformer_options){.causal = true});
+    static const char *const names[] = {
+        "pre.attn.q.w",    "pre.attn.q.b",    "pre.attn.k.w",    "pre.attn.k.b",
+        "pre.attn.v.w",    "pre.attn.v.b",    "pre.attn.out.w",  "pre.attn.out.b",
+        "pre.norm1.scale", "pre.norm1.shift", "pre.norm2.scale", "pre.norm2.shift",
+        "pre.up.w",        "pre.up.b",        "pre.down.w",      "pre.down.b"};
+    assert_int_equal(tp_params_n(p), 16);
+    for (int i = 0; i < 16; i++)
+        assert_string_equal(tp_params_name(p, i), names[i]);
+    assert_int_equal(tp_size(first.up.w, 1), 32);
+    tp_tensor *x = drawn(tp, TP_DIMS(2, 5, 8));
+    tp_tensor *h = tp_add(x, attended(&first, tp_norm_layer_apply(&first.norm[0], x), true));
+    tp_tensor *y =
+        tp_add(h, fed_forward(&first, tp_norm_layer_apply(&first.norm[1], h), false));
+    in_all_modes((layer){transform, &first, first.attention.k.w}, x, y);
+    const tp_transformer_options opt = {.post_norm = true,
+                                        .rms = true,
+                                        .hidden = 3,
+                                        .kv_heads = 1,
+                                        .no_bias = true,
+                                        .activation = tp_relu_at};
+    const tp_transformer_block last = tp_transformer_block_new(p, "post", 8, 2, &opt);
+    assert_null(last.up.b);
+    assert_int_equal(tp_params_n(p), 16 + 8);
+    h = tp_norm_layer_apply(&last.norm[0], tp_add(x, attended(&last, x, false)));
+    in_all_modes((layer){transform, &last, last.up.w}, x,
+                 tp_norm_layer_apply(&last.norm[1], tp_add(h, fed_forward(&last, h, true))));
+    /* place by place, with what was before */
+    tp_tensor *cache[2] = {NULL, NULL};
+    for (int i = 0; i < 5; i++) {
+        tp_tensor *got =
+            tp_transformer_block_apply(&first, tp_slice(x, 1, i, i + 1, 1), NULL, cache);
+        assert_int_equal(tp_size(cache[0], 2), i + 1);
+        tp_tensor *off = tp_abs(tp_sub(got, tp_slice(y, 1, i, i + 1, 1)));
+        assert_true(tp_item(tp_reduce_max(off, TP_ALL, false)) < 1e-5);
+    }
+    /* the options count too */
+    const int64_t length[] = {5, 2};
+    const tp_attention_options few = {.lengths = tp_tensor_new(tp, TP_I64, TP_DIMS(2), length)};
+    tp_tensor *short_y = tp_transformer_block_apply(&first, x, &few, NULL);
+    expect_same(tp_select(short_y, 0, 0), tp_select(y, 0, 0));
+}
+
+static void transformer_dropout(void **state)
+{
+    tp_ctx *tp = *state;
+    const tp_transformer_block l = tp_transformer_block_new(
+        tp_params_new(tp), "t", 4, 1, &(tp_transformer_options){.dropout = 0.5});
+    tp_tensor *x = drawn(tp, TP_DIMS(2, 3, 4));
+    tp_seed(tp, 3);
+    tp_tensor *y = transform(&l, x);
+    tp_seed(tp, 3);
+    tp_tensor *a = attended(&l, tp_norm_layer_apply(&l.norm[0], x), false);
+    tp_tensor *h = tp_add(x, tp_dropout(a, 0.5));
+    tp_tensor *b = fed_forward(&l, tp_norm_layer_apply(&l.norm[1], h), false);
+    expect_same(y, tp_add(h, tp_dropout(b, 0.5)));
+    tp_training(tp, false);
+    expect_same(transform(&l, x),
+                tp_add(tp_add(x, a),
+                       fed_forward(&l, tp_norm_layer_apply(&l.norm[1], tp_add(x, a)), false)));
+    tp_training(tp, true);
+    assert_true(tp_failed(tp_transformer_block_new(tp_params_new(tp), "t", 4, 3, NULL).down.w));
+    EXPECT_ERROR(tp, TP_E_SHAPE,
+                 "the heads do not divide the size, or those of keys not the heads");
+}
+
+/* ---- lists of layers ------------------------------------------------------------------------------ */
+
+static tp_tensor *in_turn(const void *of, tp_tensor *x)
+{
+    return tp_sequential_apply((const tp_sequential *)of, x);
+}
+
+static tp_tensor *flat(const char *file, int line, tp_tensor *x)
+{
+    return tp_flatten_at(file, line, x, 1);
+}
+
+static void sequential(void **state)
+{
+    tp_ctx *tp = *state;
+    tp_params *p = tp_params_new(tp);
+    const tp_conv_layer conv = tp_conv_layer_new(p, "conv", 2, 4, TP_SQUARE(3, 1, 1), NULL);
+    const tp_norm_layer norms = tp_group_norm_new(p, "norm", 4, 2, 0);
+    const tp_dense dense = tp_dense_new(p, "dense", 16, 3, NULL);
+    const tp_pool_layer halve = {TP_POOL_MAX, {.kernel = {2, 2}}, {0}};
+    const tp_dropout_layer drop = {0.5};
+    const tp_layer_function relu = tp_relu_at, flatten = flat;
+    const tp_layer inner[] = {tp_layer_of_norm(&norms), tp_layer_of_function(&relu)};
+    const tp_sequential inside = {2, inner}, none = {0, NULL};
+    const tp_layer layers[] = {tp_layer_of_conv(&conv),    tp_layer_of_sequential(&inside),
+                               tp_layer_of_pool(&halve),   tp_layer_of_function(&flatten),
+                               tp_layer_of_dropout(&drop), tp_layer_of_dense(&dense)};
+    const int dense_line = __LINE__ - 1;
+    const tp_sequential all = {6, layers};
+    assert_string_equal(layers[0].name, "conv");
+    tp_training(tp, false);
+    tp_tensor *x = drawn(tp, TP_DIMS(2, 2, 4, 4)), *y = tp_conv_layer_apply(&conv, x);
+    y = tp_max_pool(tp_relu(tp_norm_layer_apply(&norms, y)), TP_SQUARE(2, 2, 0));
+    in_all_modes((layer){in_turn, &all, conv.w}, x, tp_dense_apply(&dense, tp_flatten(y, 1)));
+    tp_training(tp, true);
+    assert_ptr_equal(tp_sequential_apply(&none, x), x);
+    /* an error is at the line that put the layer into the list */
+    const tp_sequential two = {
+        2, (const tp_layer[]){layers[5], layers[5]}
+    };
+    tp_sequential_apply(&two, drawn(tp, TP_DIMS(2, 16)));
+    char place[40];
+    snprintf(place, sizeof place, "nn_layers.c:%d: ", dense_line);
+    if (!strstr(tp_error_message(tp), place))
+        fail_msg("no %s in \"%s\"", place, tp_error_message(tp));
+    tp_clear_error(tp);
+    const tp_sequential hollow = {1, (const tp_layer[]){{.name = "none"}}};
+    assert_true(tp_failed(tp_sequential_apply(&hollow, x)));
+    EXPECT_ERROR(tp, TP_E_NULL, "layer 0 has no function");
+}
+
+/* Each of the others is its _apply. */
+static void layers_of_all(void **state)
+{
+    tp_ctx *tp = *state;
+    tp_params *p = tp_params_new(tp);
+    tp_tensor *x = drawn(tp, TP_DIMS(3, 2, 4)), *index = tp_arange(tp, TP_I64, 3, 0, 1);
+    const tp_attention_layer a = tp_attention_layer_new(p, "a", 4, 2, 0, NULL);
+    const tp_transformer_block t = tp_transformer_block_new(p, "t", 4, 2, NULL);
+    const tp_recurrent_layer r = tp_gru_new(p, "r", 4, 3, NULL);
+    const tp_embedding e = tp_embedding_new(p, "e", 5, 2, -1);
+    const struct {
+        tp_layer l;
+        tp_tensor *x, *y;
+    } rows[] = {
+        {tp_layer_of_attention(&a),      x, tp_attention_layer_apply(&a, x,                                                   NULL, NULL, NULL)},
+        {tp_layer_of_transformer(&t),                          x,                      tp_transformer_block_apply(&t,                                                 x,                                                                          NULL, NULL)},
+        {tp_layer_of_recurrent(&r), x,tp_recurrent_layer_apply(&r,x,NULL, NULL, NULL)},
+        {tp_layer_of_embedding(&e),      index,      tp_embedding_apply(&e,                           index)                                                                                                                          }
+    };
+    for (size_t i = 0; i < sizeof rows / sizeof *rows; i++)
+        expect_same(rows[i].l.apply(__FILE__, __LINE__, rows[i].l.of, rows[i].x), rows[i].y);
+    assert_string_equal(rows[1].l.name, "transformer");
+}
+
+static tp_tensor *pool(const void *of, tp_tensor *x)
+{
+    return tp_pool_layer_apply((const tp_pool_layer *)of, x);
+}
+
+static void pools(void **state)
+{
+    tp_ctx *tp = *state;
+    tp_tensor *w = tp_param(drawn(tp, TP_DIMS(2, 3, 4, 6)), "w"), *x = tp_mul(w, 1);
+    const tp_window window = {
+        .kernel = {2, 3},
+          .stride = {1, 2}
+    };
+    const int64_t sizes[3] = {3, 2};
+    tp_tensor *const want[] = {tp_max_pool(x, &window),
+                               tp_avg_pool(x, &window),
+                               tp_adaptive_max_pool(x, 2, sizes),
+                               tp_adaptive_avg_pool(x, 2, sizes),
+                               tp_global_max_pool(x),
+                               tp_global_avg_pool(x)};
+    for (int i = 0; i < 6; i++) {
+        const tp_pool_layer l = {
+            (tp_pool_kind)i, window, {3, 2}
+        };
+        expect_same(pool(&l, x), want[i]);
+    }
+    const tp_pool_layer odd = {(tp_pool_kind)6, window, {0}};
+    assert_true(tp_failed(pool(&odd, x)));
+    EXPECT_ERROR(tp, TP_E_VALUE, "there is no such kind of pooling");
+    const tp_pool_layer wide = {
+        .kind = TP_POOL_ADAPTIVE_MAX, .sizes = {1, 1, 1}
+    };
+    assert_true(tp_failed(pool(&wide, tp_unsqueeze(tp_unsqueeze(x, 0), 0))));
+    EXPECT_ERROR(tp, TP_E_SHAPE, "x is not [n, c, s...] of 1 to 3 axes s");
+}
+
 int main(void)
 {
-    static const struct CMUnitTest tests[] = {
-        CASE(norms),          CASE(transposed_convolutions), CASE(recurrent),
-        CASE(recurrent_both), CASE(recurrent_dropout),       CASE(recurrent_refused),
-        CASE(attention)};
+    static const struct CMUnitTest tests[] = {CASE(norms),
+                                              CASE(transposed_convolutions),
+                                              CASE(recurrent),
+                                              CASE(recurrent_both),
+                                              CASE(recurrent_dropout),
+                                              CASE(recurrent_refused),
+                                              CASE(attention),
+                                              CASE(transformer),
+                                              CASE(transformer_dropout),
+                                              CASE(sequential),
+                                              CASE(layers_of_all),
+                                              CASE(pools)};
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

@@ -216,6 +216,77 @@ CALL(tp_attention_layer_apply)
                                            below(m, 2) ? present : NULL));
 }
 
+CALL(tp_transformer_block_new)
+{
+    tp_params *p = tree(m);
+    const char *of = name(m);
+    const int64_t heads = below(m, 2) ? 1 : size(m);
+    const tp_transformer_options opt = {.hidden = below(m, 2) ? 0 : size(m),
+                                        .rms = below(m, 2)};
+    const tp_transformer_block l =
+        tp_transformer_block_new(p, of, size(m), heads, below(m, 2) ? &opt : NULL);
+    return put_both(m, l.attention.q.w, l.down.b);
+}
+
+CALL(tp_transformer_block_apply)
+{
+    tp_transformer_block l = {
+        .attention = {.heads = 1 + below(m, 2), .kv_heads = 1}
+    };
+    l.options = (tp_transformer_options){.post_norm = below(m, 2),
+                                         .dropout = below(m, 2) ? 0 : number(m)};
+    tp_dense *const all[] = {&l.attention.q,   &l.attention.k, &l.attention.v,
+                             &l.attention.out, &l.up,          &l.down};
+    for (int i = 0; i < 6; i++) {
+        const int64_t keys = i == 1 || i == 2 ? 4 / l.attention.heads : 4;
+        all[i]->w = rarely(m) ? tensor(m) : fresh(m, TP_F32, TP_DIMS(4, keys));
+    }
+    tp_tensor *x = below(m, 3) ? fresh(m, TP_F32, TP_DIMS(2, 2, 4)) : tensor(m),
+              *cache[2] = {NULL, NULL};
+    return put(m, tp_transformer_block_apply(rarely(m) ? NULL : &l, x, NULL,
+                                             below(m, 2) ? cache : NULL));
+}
+
+CALL(tp_pool_layer_apply)
+{
+    tp_pool_layer l = {
+        .kind = (tp_pool_kind)below(m, 7), .sizes = {1, 1, 1}
+    };
+    const tp_window *w = window(m, &l.window, true);
+    tp_tensor *x = below(m, 2) ? fresh(m, TP_F32, TP_DIMS(2, 3, 4)) : tensor(m);
+    return put(m, tp_pool_layer_apply(w ? &l : NULL, x));
+}
+
+CALL(tp_sequential_apply)
+{
+    static const tp_layer_function relu = tp_relu_at;
+    const tp_dense l = {.w = rarely(m) ? tensor(m) : fresh(m, TP_F32, TP_DIMS(3, 3))};
+    const tp_layer layers[] = {tp_layer_of_dense(rarely(m) ? NULL : &l),
+                               tp_layer_of_function(&relu)};
+    const tp_sequential all = {below(m, 3), layers};
+    return put(m, tp_sequential_apply(rarely(m) ? NULL : &all, tensor(m)));
+}
+
+/* What each makes of no layer fails. */
+#define OF_NOTHING(name)                                                                       \
+    CALL(name)                                                                                 \
+    {                                                                                          \
+        const tp_layer l = name(NULL);                                                         \
+        tp_tensor *y = l.apply(NULL, 0, l.of, tensor(m));                                      \
+        return !put(m, y);                                                                     \
+    }
+OF_NOTHING(tp_layer_of_dense)
+OF_NOTHING(tp_layer_of_conv)
+OF_NOTHING(tp_layer_of_embedding)
+OF_NOTHING(tp_layer_of_norm)
+OF_NOTHING(tp_layer_of_recurrent)
+OF_NOTHING(tp_layer_of_attention)
+OF_NOTHING(tp_layer_of_transformer)
+OF_NOTHING(tp_layer_of_pool)
+OF_NOTHING(tp_layer_of_dropout)
+OF_NOTHING(tp_layer_of_sequential)
+OF_NOTHING(tp_layer_of_function)
+
 CALL(tp_dropout_apply)
 {
     tp_tensor *x = tensor(m);
