@@ -18,7 +18,9 @@ extern "C" {
 typedef struct tp_function tp_function;
 
 /* Computes out[n_out] from in[n_in]. `user` is the pointer given to tp_function_new. Other
- * tensors it reaches (through user) are state: read at each call, assigned in place. */
+ * tensors it reaches (through user) are state: read at each call, assigned in place. State may be made in the first call,
+ * `if (!s->w) s->w = tp_params_add(s->params, "w", init);` and is kept where a tree or tp_retain holds it; a layer that is
+ * made at each call is refused in the second, since its tree has the name (TP_E_NAME). */
 typedef void (*tp_body)(void *user, int n_in, tp_tensor *const *in, int n_out, tp_tensor **out);
 
 typedef struct tp_function_options {

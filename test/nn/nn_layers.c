@@ -511,6 +511,56 @@ static void pools(void **state)
     EXPECT_ERROR(tp, TP_E_SHAPE, "x is not [n, c, s...] of 1 to 3 axes s");
 }
 
+/* ---- made in the first call ------------------------------------------------------------------------ */
+
+typedef struct late {
+    tp_params *p;
+    tp_dense l;
+    tp_tensor *count;
+    bool each_time;
+} late;
+
+static void late_body(void *user, int n_in, tp_tensor *const *in, int n_out, tp_tensor **out)
+{
+    (void)n_in, (void)n_out;
+    late *s = user;
+    if (!s->l.w || s->each_time)
+        s->l = tp_dense_new(s->p, "l", 3, 2, NULL);
+    if (!s->count)
+        s->count = tp_retain(tp_variable(tp_scalar(tp_ctx_of(in[0]), TP_F32, 1), "count"));
+    out[0] = tp_mul(tp_dense_apply(&s->l, in[0]), s->count);
+    tp_assign(s->count, tp_add(s->count, 1));
+}
+
+/* Made once and kept, with the bits of the eager run; made each time it is refused. */
+static void made_in_the_first_call(void **state)
+{
+    tp_ctx *tp = *state;
+    tp_tensor *x = drawn(tp, TP_DIMS(4, 3)), *want[6], *got;
+    for (int mode = 0; mode < 4; mode++) { /* by hand, an eager function, captured, pure */
+        late s = {.p = tp_params_new(tp)};
+        const tp_function_options opt = {
+            .engine = TP_ENGINE_TILES, .eager = mode == 1, .pure = mode == 3};
+        tp_function *f = tp_function_new(tp, "late", late_body, &s, &opt);
+        tp_seed(tp, 9);
+        for (int i = 0; i < 6; i++) {
+            if (mode == 0) {
+                late_body(&s, 1, &x, 1, &want[i]);
+                continue;
+            }
+            assert_int_equal(tp_function_call(f, 1, &x, 1, &got), TP_OK);
+            expect_same(got, want[i]);
+        }
+        assert_int_equal(tp_params_n(s.p), 2);
+        assert_true(tp_item(s.count) == 7);
+        s.each_time = true;
+        assert_int_equal(tp_function_call(f, 1, &x, 1, &got), TP_E_NAME);
+        EXPECT_ERROR(tp, TP_E_NAME, "the tree has a \"l.w\" already");
+        tp_release(s.count);
+        tp_function_free(f);
+    }
+}
+
 int main(void)
 {
     static const struct CMUnitTest tests[] = {CASE(norms),
@@ -524,6 +574,7 @@ int main(void)
                                               CASE(transformer_dropout),
                                               CASE(sequential),
                                               CASE(layers_of_all),
-                                              CASE(pools)};
+                                              CASE(pools),
+                                              CASE(made_in_the_first_call)};
     return cmocka_run_group_tests(tests, NULL, NULL);
 }
