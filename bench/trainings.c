@@ -34,7 +34,8 @@ typedef struct net {
 typedef struct training {
     const char *name;
     void (*make)(tp_ctx *tp, net *m);
-    tp_tensor *(*loss)(const net *m, tp_tensor *const *in); /* x, y and lengths, if there are any */
+    tp_tensor *(*loss)(const net *m,
+                       tp_tensor *const *in); /* x, y and lengths, if there are any */
     int n_in;
 } training;
 
@@ -53,7 +54,7 @@ static void make_dense(net *m, int n, const int64_t *widths)
 static void mlp_make(tp_ctx *tp, net *m)
 {
     make_dense(m, 3, (const int64_t[]){784, 128, 64, 10});
-    m->optimizer = tp_adam_new(tp, 1e-3, NULL, TP_TRAINED(m->params));
+    m->optimizer = tp_adam_new(tp, 2e-3, NULL, TP_TRAINED(m->params));
 }
 
 static tp_tensor *mlp_loss(const net *m, tp_tensor *const *in)
@@ -88,8 +89,7 @@ static void resnet_make(tp_ctx *tp, net *m)
         b->norm[2] = tp_batch_norm_new(part, "norm2", 2 * c, 0, 0);
     }
     make_dense(m, 1, (const int64_t[]){32, 10});
-    m->optimizer =
-        tp_sgd_new(tp, 0.02, &(tp_sgd_options){.momentum = 0.9}, TP_TRAINED(m->params));
+    m->optimizer = tp_sgd_new(tp, 0.2, NULL, TP_TRAINED(m->params));
 }
 
 static tp_tensor *normed(const tp_conv_layer *conv, const tp_norm_layer *norm, tp_tensor *x)
@@ -124,8 +124,8 @@ static void tagger_make(tp_ctx *tp, net *m)
 static tp_tensor *tagger_loss(const net *m, tp_tensor *const *in)
 {
     tp_tensor *h = NULL, *c = NULL;
-    tp_tensor *y = tp_recurrent_layer_apply(&m->lstm, tp_embedding_apply(&m->token, in[0]),
-                                            in[2], &h, &c);
+    tp_tensor *y =
+        tp_recurrent_layer_apply(&m->lstm, tp_embedding_apply(&m->token, in[0]), in[2], &h, &c);
     const tp_loss_options options = {.axis = 2, .ignores = true, .ignored = -1};
     return tp_cross_entropy_with(tp_dense_apply(&m->dense[0], y), in[1], &options);
 }
@@ -148,7 +148,7 @@ static void gpt_make(tp_ctx *tp, net *m)
     m->norm = tp_layer_norm_new(m->params, "norm", WIDTH, 0);
     make_dense(m, 1, (const int64_t[]){WIDTH, LETTERS});
     m->optimizer =
-        tp_adam_new(tp, 2e-3, &(tp_adam_options){.decay = 0.01}, TP_TRAINED(m->params));
+        tp_adam_new(tp, 3e-3, &(tp_adam_options){.decay = 0.01}, TP_TRAINED(m->params));
 }
 
 static tp_tensor *gpt_loss(const net *m, tp_tensor *const *in)
