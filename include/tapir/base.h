@@ -137,12 +137,6 @@ typedef struct tp_options {
 TP_API tp_ctx *tp_open(const tp_options *opt);
 /* Frees the context and everything made in it; NULL is fine. */
 TP_API void tp_close(tp_ctx *tp);
-/* Restarts the random ops from `seed`, position 0. */
-TP_API void tp_seed(tp_ctx *tp, uint64_t seed);
-/* Where the random ops are, and from where they go on: what was drawn before is not drawn again. Either pointer may be
- * NULL. */
-TP_API void tp_random_position(tp_ctx *tp, uint64_t *seed, uint64_t *position);
-TP_API void tp_set_random_position(tp_ctx *tp, uint64_t seed, uint64_t position);
 /* From now on ops and programs of the context compute with n threads, the caller's among them (at
  * most 256, and never more than there are processors for this process); n <= 0 changes nothing. The bits
  * do not depend on it. Returns how many there are now: 1 where libpthreadpool is not installed

@@ -285,24 +285,6 @@ TP_FN(tp_tensor *, tp_max_pool_index, tp_tensor *x, const tp_window *window);
 TP_FN(tp_tensor *, tp_avg_pool, tp_tensor *x, const tp_window *window);
 #define tp_avg_pool(x, ...) tp_avg_pool_at(TP_PLACE, TP_OPERAND(x), __VA_ARGS__)
 
-/* ---- random: Philox 4x32-10 at the context's seed and position ------------------------------
- *
- * Each call moves the position on. A run of a graph that needs any of its draws makes them all, in
- * the order of the calls. C does not say which argument of a call is evaluated first,
- * so two draws belong in two statements. */
-
-TP_FN(tp_tensor *, tp_uniform, tp_ctx *tp, tp_dtype dtype, int rank, const int64_t *shape,
-      double lo, double hi); /* in [lo, hi) */
-#define tp_uniform(...) tp_uniform_at(TP_PLACE, __VA_ARGS__)
-TP_FN(tp_tensor *, tp_normal, tp_ctx *tp, tp_dtype dtype, int rank, const int64_t *shape,
-      double mean, double stddev);
-#define tp_normal(...) tp_normal_at(TP_PLACE, __VA_ARGS__)
-/* Of x's shape and type; symbolic when x is, and then drawn anew at each run. */
-TP_FN(tp_tensor *, tp_uniform_like, tp_tensor *x, double lo, double hi);
-#define tp_uniform_like(x, ...) tp_uniform_like_at(TP_PLACE, TP_OPERAND(x), __VA_ARGS__)
-TP_FN(tp_tensor *, tp_normal_like, tp_tensor *x, double mean, double stddev);
-#define tp_normal_like(x, ...) tp_normal_like_at(TP_PLACE, TP_OPERAND(x), __VA_ARGS__)
-
 #ifdef __cplusplus
 }
 #endif

@@ -1,5 +1,5 @@
-/* tapir: everything. Start reading at tensor.h, ops.h, composites.h, indexing.h, linalg.h, grad.h,
- * graph.h, nn.h, train.h, state.h, archive.h, control.h, capture.h, onnx.h. */
+/* tapir: everything. Start reading at tensor.h, ops.h, composites.h, indexing.h, linalg.h, random.h,
+ * grad.h, graph.h, nn.h, train.h, state.h, archive.h, control.h, capture.h, onnx.h. */
 #ifndef TAPIR_TAPIR_H
 #define TAPIR_TAPIR_H
 
@@ -16,6 +16,7 @@
 #include "onnx.h"
 #include "ops.h"
 #include "params.h"
+#include "random.h"
 #include "state.h"
 #include "tensor.h"
 #include "train.h"

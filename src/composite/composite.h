@@ -8,6 +8,7 @@
 #include "tapir/control.h"
 #include "tapir/indexing.h"
 #include "tapir/nn.h"
+#include "tapir/random.h"
 
 /* The user's line, which composites and their helpers have as `at`. */
 #undef TP_PLACE

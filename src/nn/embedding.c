@@ -1,4 +1,5 @@
 #include "nn/layer.h"
+#include "tapir/random.h"
 
 static tp_tensor *first_rows(const char *file, int line, tp_ctx *tp, int64_t n, int64_t size,
                              int64_t padding)

@@ -3,6 +3,7 @@
 
 #include "nn/held.h"
 #include "tapir/linalg.h"
+#include "tapir/random.h"
 
 /* x, or 1 for 0. */
 static double or_one(double x)

@@ -5,6 +5,7 @@
 #include "kernel/text/vec.h"
 #include "op/random_position.h"
 #include "op/sizes.h"
+#include "tapir/random.h"
 
 #include <stddef.h>
 #include <string.h>
@@ -12,12 +13,12 @@
 #define FN(name) TPK_CAT(tpk_##name##_, S)
 #define T tpk_f32
 #define S f32
-#include "kernel/text/random.h"
+#include "kernel/text/draws.h"
 #undef T
 #undef S
 #define T tpk_f64
 #define S f64
-#include "kernel/text/random.h"
+#include "kernel/text/draws.h"
 #undef T
 #undef S
 
@@ -94,7 +95,7 @@ const tpi_op tpi_op_random = {
     .attrs = table,
     .attrs_size = sizeof(tpi_random_attrs),
     .infer = random_infer,
-    .text = "random",
+    .text = "draws",
     .fn = "random",
     .call = calls,
     .isa_call = TPI_ISA_random,

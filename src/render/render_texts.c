@@ -73,7 +73,7 @@ static const struct {
     TEMPLATE(orthogonal, NEEDS(view) | NEEDS(elem) | NEEDS(vec), "matrix"),
     TEMPLATE(fourier, NEEDS(view) | NEEDS(elem) | NEEDS(vec), NULL),
     TEMPLATE(pooling, NEEDS(view) | NEEDS(elem) | NEEDS(vec), NULL),
-    TEMPLATE(random, NEEDS(view) | NEEDS(philox) | NEEDS(vec), NULL),
+    TEMPLATE(draws, NEEDS(view) | NEEDS(philox) | NEEDS(vec), NULL),
 };
 enum { N_TEMPLATES = sizeof templates / sizeof *templates };
 

@@ -3,6 +3,7 @@
 #include "capture/capture_def.h"
 #include "common/both.h"
 #include "tapir/control.h"
+#include "tapir/random.h"
 
 typedef struct world {
     tp_ctx *tp;

@@ -11,6 +11,7 @@
 #include "tapir/nn.h"
 #include "tapir/train.h"
 #include "tapir/onnx.h"
+#include "tapir/random.h"
 
 typedef struct both_way {
     const char *name, *compiler; /* compiler NULL: the usual one */

@@ -8,6 +8,7 @@
 #include "tapir/grad.h"
 #include "tapir/graph.h"
 #include "tapir/nn.h"
+#include "tapir/random.h"
 
 #include <math.h>
 

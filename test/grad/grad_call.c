@@ -7,6 +7,7 @@
 #include "tapir/capture.h"
 #include "tapir/graph.h"
 #include "tapir/nn.h"
+#include "tapir/random.h"
 
 enum { N = 7, FUNCTION = 5 };
 

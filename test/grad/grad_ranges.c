@@ -5,6 +5,7 @@
 #include "tapir/control.h"
 #include "tapir/graph.h"
 #include "tapir/nn.h"
+#include "tapir/random.h"
 
 #include <string.h>
 

@@ -3,6 +3,7 @@
 #include "common/unit.h"
 #include "tapir/graph.h"
 #include "tapir/nn.h"
+#include "tapir/random.h"
 
 enum { SIZE = 5, ROWS = 3 };
 

@@ -12,6 +12,7 @@
 #include "tapir/control.h"
 #include "tapir/indexing.h"
 #include "tapir/linalg.h"
+#include "tapir/random.h"
 
 static inline tp_tensor *sample_must(tp_tensor *t, int line)
 {

@@ -1,6 +1,7 @@
 /* Layers: how they are drawn, what they compute, eagerly and in graphs, and what is refused. */
 #include "common/unit.h"
 #include "tapir/nn.h"
+#include "tapir/random.h"
 
 #include <math.h>
 

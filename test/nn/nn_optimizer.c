@@ -2,6 +2,7 @@
  * graph bit for bit, what is refused, and what is left in memory. */
 #include "common/unit.h"
 #include "tapir/nn.h"
+#include "tapir/random.h"
 #include "tapir/train.h"
 
 #include <math.h>

@@ -2,6 +2,7 @@
  * error / sum of absolute terms, of f32 against f64. */
 #include "common/unit.h"
 #include "tapir/ops.h"
+#include "tapir/random.h"
 
 #include <math.h>
 

@@ -3,6 +3,7 @@
 #include "op_random.h"
 #include "tapir/graph.h"
 #include "tapir/nn.h"
+#include "tapir/random.h"
 
 #include <math.h>
 

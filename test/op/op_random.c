@@ -2,6 +2,7 @@
 #include "common/unit.h"
 #include "op/random_position.h"
 #include "tapir/nn.h"
+#include "tapir/random.h"
 
 #include <math.h>
 

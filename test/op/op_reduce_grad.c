@@ -3,6 +3,7 @@
 #include "common/unit.h"
 #include "tapir/grad.h"
 #include "tapir/nn.h"
+#include "tapir/random.h"
 
 typedef struct function {
     const char *name;

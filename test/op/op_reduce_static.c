@@ -5,6 +5,7 @@
 #include "op_random.h"
 #include "tapir/graph.h"
 #include "tapir/nn.h"
+#include "tapir/random.h"
 
 typedef struct inputs {
     tp_tensor *x, *image, *scale, *shift,

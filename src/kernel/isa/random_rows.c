@@ -8,12 +8,12 @@
 #define FN(name) TPK_CAT(tpk_##name##_, S)
 #define T tpk_f32
 #define S f32
-#include "kernel/text/random.h"
+#include "kernel/text/draws.h"
 #undef T
 #undef S
 #define T tpk_f64
 #define S f64
-#include "kernel/text/random.h"
+#include "kernel/text/draws.h"
 #undef T
 #undef S
 

@@ -13,6 +13,7 @@
 #include "onnx/operators.h"
 #include "tapir/indexing.h"
 #include "tapir/linalg.h"
+#include "tapir/random.h"
 #include "tapir/nn.h"
 #include "tapir/onnx.h"
 

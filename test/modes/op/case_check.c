@@ -268,6 +268,7 @@ static int cover_functions(const op_case *cases, int n)
 {
     return cover_header(cases, n, "ops.h", 50) + cover_header(cases, n, "composites.h", 30) +
            cover_header(cases, n, "indexing.h", 20) + cover_header(cases, n, "linalg.h", 15) +
+           cover_header(cases, n, "random.h", 4) +
            cover_header(cases, n, "nn.h", 8);
 }
 

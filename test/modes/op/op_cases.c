@@ -6,8 +6,8 @@
  *               out, forward and backward, after printing and parsing, after saving and loading
  *       grad    first and second gradient in f64 against differences
  *       fail    failed and missing operands; refusals
- *       cover   every op of ops.def and every function of ops.h, composites.h, indexing.h, linalg.h
- *               and nn.h has a case
+ *       cover   every op of ops.def and every function of ops.h, composites.h, indexing.h, linalg.h,
+ *               random.h and nn.h has a case
  *       factors  axis factors: parts of a result are those of parts of the operands
  *       dump    operands and results as .npy files into DIR, for numpy.py
  *       onnx    models with operands and results into DIR, for test/outside/export

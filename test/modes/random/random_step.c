@@ -2,6 +2,7 @@
 #include "random_program.h"
 #include "tapir/indexing.h"
 #include "tapir/linalg.h"
+#include "tapir/random.h"
 
 #include <string.h>
 
