@@ -19,15 +19,6 @@ static double spread(const char *file, int line, tp_ctx *tp, double gain, double
     return tp_item(tp_mul(tp_sqrt(ratio), gain));
 }
 
-/* By the inverse of the distribution: erf(2 / sqrt(2)) of the draws lie within 2 deviations. */
-static tp_tensor *truncated(const char *file, int line, tp_ctx *tp, double gain, int rank,
-                            const int64_t *shape)
-{
-    const double most = 0.95449973610364158, root = 1.4142135623730951;
-    tp_tensor *x = tp_erfinv(tp_uniform(tp, TP_F32, rank, shape, -most, most));
-    return tp_mul(tp_clip(tp_mul(x, root), -2, 2), gain);
-}
-
 /* The first factor of normal numbers, each column by the sign that makes it evenly spread: Mezzadri (2007). Of a
  * wide matrix the transposed one. */
 static tp_tensor *orthogonal(const char *file, int line, tp_ctx *tp, double gain, int rank,
@@ -62,7 +53,8 @@ static tp_tensor *drawn(const char *file, int line, tp_ctx *tp, tp_init init, do
     if (init == TP_INIT_NORMAL)
         return tp_normal(tp, TP_F32, rank, shape, 0, or_one(gain));
     if (init == TP_INIT_TRUNCATED_NORMAL)
-        return truncated(file, line, tp, or_one(gain), rank, shape);
+        return tp_truncated_normal(tp, TP_F32, rank, shape, 0, or_one(gain), -2 * or_one(gain),
+                                   2 * or_one(gain));
     if (init == TP_INIT_ORTHOGONAL)
         return orthogonal(file, line, tp, or_one(gain), rank, shape);
     const double by = spread(file, line, tp, or_one(gain), rules[init].above,

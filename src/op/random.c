@@ -1,11 +1,12 @@
 /* Random tensors. */
+#include "tapir/random.h"
+
 #include "base/float_mode.h"
 #include "ir/body.h"
 #include "kernel/text/philox.h"
 #include "kernel/text/vec.h"
 #include "op/random_position.h"
 #include "op/sizes.h"
-#include "tapir/random.h"
 
 #include <stddef.h>
 #include <string.h>
@@ -21,8 +22,13 @@
 #include "kernel/text/draws.h"
 #undef T
 #undef S
+#define T tpk_i64
+#define S i64
+#include "kernel/text/draws.h"
+#undef T
+#undef S
 
-static const char *const kind_names[TPI_N_RANDOM_KINDS] = {"uniform", "normal"};
+static const char *const kind_names[TPI_N_RANDOM_KINDS] = {"uniform", "normal", "randint"};
 
 static const tpi_attr table[] = {
     {"kind",                     TPI_ATTR_INT, offsetof(tpi_random_attrs, kind)},
@@ -32,8 +38,22 @@ static const tpi_attr table[] = {
     {"b",                    TPI_ATTR_F64, offsetof(tpi_random_attrs, b)},
     {"seed",                    TPI_ATTR_INT, offsetof(tpi_random_attrs, seed)},
     {"at", TPI_ATTR_INT, offsetof(tpi_random_attrs, at)},
-    {0                         },
+    {"lo",                          TPI_ATTR_INT, offsetof(tpi_random_attrs, lo)},
+    {"hi",   TPI_ATTR_INT, offsetof(tpi_random_attrs, hi)},
+    {0                       },
 };
+
+static tp_tensor *refuse_whole(tp_ctx *ctx, tpi_at at, const tpi_random_attrs *r)
+{
+    const char *what = kind_names[r->kind];
+    if (r->dtype != TP_I64)
+        return tpi_fail(ctx, at, what, TP_E_DTYPE, "whole numbers are i64, not %s",
+                        tp_dtype_name((tp_dtype)r->dtype));
+    if (r->lo < r->hi)
+        return NULL;
+    return tpi_fail(ctx, at, what, TP_E_VALUE, "no whole numbers from %lld to below %lld",
+                    (long long)r->lo, (long long)r->hi);
+}
 
 static bool refuse_numbers(tp_ctx *ctx, tpi_at at, const tpi_random_attrs *r,
                            tp_tensor **failed)
@@ -41,6 +61,8 @@ static bool refuse_numbers(tp_ctx *ctx, tpi_at at, const tpi_random_attrs *r,
     TPI_DEFAULT_FLOAT_MODE;
     const char *what = kind_names[r->kind];
     *failed = NULL;
+    if (r->kind == TPI_RANDOM_WHOLE)
+        return (*failed = refuse_whole(ctx, at, r)) != NULL;
     const bool is_f32 = r->dtype == TP_F32;
     if (tpi_is_near_handle(ctx, r->a) || tpi_is_near_handle(ctx, r->b)) {
         *failed =
@@ -85,7 +107,7 @@ static bool random_infer(tpi_infer *q)
 }
 
 static const tpi_call calls[TP_N_DTYPES] = {
-    [TP_F32] = tpk_random_f32, [TP_F64] = tpk_random_f64};
+    [TP_F32] = tpk_random_f32, [TP_F64] = tpk_random_f64, [TP_I64] = tpk_random_i64};
 
 const tpi_op tpi_op_random = {
     .any_size = true,
@@ -104,9 +126,16 @@ const tpi_op tpi_op_random = {
     .code = TPI_OP_random,
 };
 
+int tpi_random_per(const tpi_random_attrs *a)
+{
+    if (a->kind == TPI_RANDOM_WHOLE)
+        return 2 / tpk_words_of_range(a->lo, a->hi);
+    return a->dtype == TP_F32 ? 4 : 2;
+}
+
 int64_t tpi_random_counters(const tpi_random_attrs *a, int64_t count)
 {
-    const int64_t per = a->dtype == TP_F32 ? 4 : 2;
+    const int64_t per = tpi_random_per(a);
     return count / per + (count % per != 0);
 }
 
@@ -157,15 +186,15 @@ tp_tensor *tpi_random_node(tp_graph *g, tpi_at at, const tpi_random_attrs *a)
                           r.shape.v);
 }
 
-static tp_tensor *draw_new(tpi_at at, int kind, tp_ctx *ctx, tp_dtype dtype, int rank,
-                           const int64_t *shape, double a, double b)
+/* `r` has all but the shape. */
+static tp_tensor *draw_new(tpi_at at, tp_ctx *ctx, tpi_random_attrs r, int rank,
+                           const int64_t *shape)
 {
-    tpi_random_attrs r = {.kind = kind, .dtype = dtype, .a = a, .b = b};
     tp_tensor *failed;
     if (!ctx)
         return (tp_tensor *)&tpi_nil;
-    TPI_ALONE(ctx, at, kind_names[kind]);
-    if (!tpi_check_shape(ctx, at, kind_names[kind], rank, shape, &failed))
+    TPI_ALONE(ctx, at, kind_names[r.kind]);
+    if (!tpi_check_shape(ctx, at, kind_names[r.kind], rank, shape, &failed))
         return failed;
     r.shape.n = rank;
     for (int i = 0; i < rank; i++)
@@ -176,14 +205,11 @@ static tp_tensor *draw_new(tpi_at at, int kind, tp_ctx *ctx, tp_dtype dtype, int
     return draw(ctx, at, &r);
 }
 
-static tp_tensor *draw_like(tpi_at at, int kind, const tp_tensor *x, double a, double b)
+/* `x` is a good operand. */
+static tp_tensor *draw_like(tpi_at at, const tp_tensor *x, tpi_random_attrs r)
 {
-    tp_tensor *failed = tpi_refuse_operand(NULL, at, kind_names[kind], 0, x);
-    failed = failed ? failed : tpi_refuse_like(x, at, kind_names[kind]);
-    if (failed)
-        return failed;
-    TPI_ALONE(x->ctx, at, kind_names[kind]);
-    tpi_random_attrs r = {.kind = kind, .dtype = x->dtype, .a = a, .b = b};
+    TPI_ALONE(x->ctx, at, kind_names[r.kind]);
+    tp_tensor *failed;
     r.shape.n = x->rank;
     memcpy(r.shape.v, x->shape, sizeof(int64_t) * x->rank);
     tp_graph *g = x->graph ? tpi_graph_here(x) : x->ctx->tracing; /* as in draw_new */
@@ -192,10 +218,29 @@ static tp_tensor *draw_like(tpi_at at, int kind, const tp_tensor *x, double a, d
     return refuse_numbers(x->ctx, at, &r, &failed) ? failed : tpi_random_node(g, at, &r);
 }
 
+static tp_tensor *refuse_like(tpi_at at, tpi_random_kind kind, const tp_tensor *x)
+{
+    tp_tensor *failed = tpi_refuse_operand(NULL, at, kind_names[kind], 0, x);
+    return failed ? failed : tpi_refuse_like(x, at, kind_names[kind]);
+}
+
+/* ---- floats --------------------------------------------------------------------------------------------- */
+
+static tp_tensor *floats_like(tpi_at at, tpi_random_kind kind, const tp_tensor *x, double a,
+                              double b)
+{
+    tp_tensor *failed = refuse_like(at, kind, x);
+    if (failed)
+        return failed;
+    return draw_like(at, x,
+                     (tpi_random_attrs){.kind = kind, .dtype = x->dtype, .a = a, .b = b});
+}
+
 tp_tensor *tp_uniform_at(const char *file, int line, tp_ctx *tp, tp_dtype dtype, int rank,
                          const int64_t *shape, double lo, double hi)
 {
-    return draw_new(TPI_AT(file, line), TPI_RANDOM_UNIFORM, tp, dtype, rank, shape, lo, hi);
+    const tpi_random_attrs r = {.kind = TPI_RANDOM_UNIFORM, .dtype = dtype, .a = lo, .b = hi};
+    return draw_new(TPI_AT(file, line), tp, r, rank, shape);
 }
 TPI_BARE(tp_tensor *, tp_uniform,
          (tp_ctx * tp, tp_dtype dtype, int rank, const int64_t *shape, double lo, double hi),
@@ -204,8 +249,9 @@ TPI_BARE(tp_tensor *, tp_uniform,
 tp_tensor *tp_normal_at(const char *file, int line, tp_ctx *tp, tp_dtype dtype, int rank,
                         const int64_t *shape, double mean, double stddev)
 {
-    return draw_new(TPI_AT(file, line), TPI_RANDOM_NORMAL, tp, dtype, rank, shape, mean,
-                    stddev);
+    const tpi_random_attrs r = {
+        .kind = TPI_RANDOM_NORMAL, .dtype = dtype, .a = mean, .b = stddev};
+    return draw_new(TPI_AT(file, line), tp, r, rank, shape);
 }
 TPI_BARE(tp_tensor *, tp_normal,
          (tp_ctx * tp, tp_dtype dtype, int rank, const int64_t *shape, double mean,
@@ -214,14 +260,74 @@ TPI_BARE(tp_tensor *, tp_normal,
 
 tp_tensor *tp_uniform_like_at(const char *file, int line, tp_tensor *x, double lo, double hi)
 {
-    return draw_like(TPI_AT(file, line), TPI_RANDOM_UNIFORM, x, lo, hi);
+    return floats_like(TPI_AT(file, line), TPI_RANDOM_UNIFORM, x, lo, hi);
 }
 TPI_BARE(tp_tensor *, tp_uniform_like, (tp_tensor * x, double lo, double hi), x, lo, hi)
 
 tp_tensor *tp_normal_like_at(const char *file, int line, tp_tensor *x, double mean,
                              double stddev)
 {
-    return draw_like(TPI_AT(file, line), TPI_RANDOM_NORMAL, x, mean, stddev);
+    return floats_like(TPI_AT(file, line), TPI_RANDOM_NORMAL, x, mean, stddev);
 }
 TPI_BARE(tp_tensor *, tp_normal_like, (tp_tensor * x, double mean, double stddev), x, mean,
          stddev)
+
+/* ---- whole numbers: drawn as i64 --------------------------------------------------------------------- */
+
+/* NULL when the type has all numbers of [lo, hi). */
+static tp_tensor *refuse_range(tp_ctx *ctx, tpi_at at, tp_dtype dtype, int64_t lo, int64_t hi)
+{
+    static const struct {
+        int64_t least, most;
+    } ends[TP_F32] = {
+        [TP_I8] = {INT8_MIN,  INT8_MAX  },
+          [TP_I16] = {INT16_MIN, INT16_MAX },
+        [TP_I32] = {INT32_MIN, INT32_MAX },
+          [TP_I64] = {INT64_MIN, INT64_MAX },
+        [TP_U8] = {0,         UINT8_MAX },
+          [TP_U16] = {0,         UINT16_MAX},
+        [TP_U32] = {0,         UINT32_MAX},
+          [TP_U64] = {0,         INT64_MAX },
+    };
+    const char *what = kind_names[TPI_RANDOM_WHOLE];
+    const int64_t spoilt = tpi_is_spoilt(lo) ? lo : tpi_is_spoilt(hi) ? hi : 0;
+    if (spoilt && ctx->has_symbols)
+        return tpi_fail_spoilt(ctx, at, what, TP_E_VALUE, spoilt);
+    if (dtype == TP_BOOL || dtype >= TP_F32)
+        return tpi_fail(ctx, at, what, TP_E_DTYPE, "%s is no type of integers",
+                        tp_dtype_name(dtype));
+    if (lo >= hi || (lo >= ends[dtype].least && hi - 1 <= ends[dtype].most))
+        return NULL;
+    return tpi_fail(ctx, at, what, TP_E_VALUE, "%s has not all of %lld to %lld",
+                    tp_dtype_name(dtype), (long long)lo, (long long)hi - 1);
+}
+
+tp_tensor *tp_randint_at(const char *file, int line, tp_ctx *tp, tp_dtype dtype, int rank,
+                         const int64_t *shape, int64_t lo, int64_t hi)
+{
+    const tpi_at at = TPI_AT(file, line);
+    const tpi_random_attrs r = {.kind = TPI_RANDOM_WHOLE, .dtype = TP_I64, .lo = lo, .hi = hi};
+    tp_tensor *failed;
+    TPI_ALONE(tp, at, kind_names[r.kind]);
+    if (!tpi_check_maker(tp, at, kind_names[r.kind], dtype, rank, shape, &failed) ||
+        (failed = refuse_range(tp, at, dtype, lo, hi)))
+        return failed;
+    tp_tensor *y = draw_new(at, tp, r, rank, shape);
+    return dtype == TP_I64 ? y : tp_cast_at(file, line, y, dtype);
+}
+TPI_BARE(tp_tensor *, tp_randint,
+         (tp_ctx * tp, tp_dtype dtype, int rank, const int64_t *shape, int64_t lo, int64_t hi),
+         tp, dtype, rank, shape, lo, hi)
+
+tp_tensor *tp_randint_like_at(const char *file, int line, tp_tensor *x, int64_t lo, int64_t hi)
+{
+    const tpi_at at = TPI_AT(file, line);
+    const tpi_random_attrs r = {.kind = TPI_RANDOM_WHOLE, .dtype = TP_I64, .lo = lo, .hi = hi};
+    tp_tensor *failed = refuse_like(at, TPI_RANDOM_WHOLE, x);
+    failed = failed ? failed : refuse_range(x->ctx, at, (tp_dtype)x->dtype, lo, hi);
+    if (failed)
+        return failed;
+    tp_tensor *y = draw_like(at, x, r);
+    return x->dtype == TP_I64 ? y : tp_cast_at(file, line, y, (tp_dtype)x->dtype);
+}
+TPI_BARE(tp_tensor *, tp_randint_like, (tp_tensor * x, int64_t lo, int64_t hi), x, lo, hi)

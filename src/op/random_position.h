@@ -8,18 +8,27 @@
 
 #include "op/op.h"
 
-enum { TPI_RANDOM_UNIFORM, TPI_RANDOM_NORMAL, TPI_N_RANDOM_KINDS };
+typedef enum tpi_random_kind {
+    TPI_RANDOM_UNIFORM, /* floats in [a, b) */
+    TPI_RANDOM_NORMAL,  /* floats of mean a, deviation b */
+    TPI_RANDOM_WHOLE,   /* i64 in [lo, hi) */
+    TPI_N_RANDOM_KINDS
+} tpi_random_kind;
 
 typedef struct tpi_random_attrs {
     int64_t kind, dtype;
     tpi_list shape;
     double a, b;
     int64_t seed, at; /* in a graph: 0, and a negative number that no other node has */
+    int64_t lo, hi;
 } tpi_random_attrs;
 
 /* Where seed and position are among the flattened attributes. */
 enum { TPI_RANDOM_SEED = 13, TPI_RANDOM_AT = 14 };
 
+/* Elements that one position makes: four words are four floats, two doubles, or as many whole numbers as
+ * philox.h (tpk_draw_i64) says. */
+int tpi_random_per(const tpi_random_attrs *a);
 /* Positions that `count` elements take. */
 int64_t tpi_random_counters(const tpi_random_attrs *a, int64_t count);
 /* Attributes for one run of the node, whose result has `count` elements; the context moves on. */

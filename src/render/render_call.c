@@ -83,7 +83,7 @@ static void put_views(tpi_render *r, const tpi_call_code *c)
 /* The next draw of the run is behind this one, as tpi_random_counters says. */
 static void put_moving_on(tpi_render *r, const tp_tensor *t)
 {
-    const int per = t->dtype == TP_F32 ? 4 : 2;
+    const int per = tpi_random_per(t->attrs);
     tpi_str_put(&r->body, "    const int64_t drawn = (int64_t)1");
     for (int i = 0; i < t->rank; i++) {
         tpi_str_put(&r->body, " * (");

@@ -319,6 +319,25 @@ static void summed(bed *b, double weight)
     REAL(tp_uniform_like, hi, tp_uniform_like(b->x, -1e30, v))                                 \
     REAL(tp_normal_like, mean, tp_normal_like(b->x, v, 1))                                     \
     REAL(tp_normal_like, stddev, tp_normal_like(b->x, 0, v))                                   \
+    PLAIN(tp_truncated_normal, shape, tp_truncated_normal(b->tp, TP_F32, TP_DIMS(v), 0, 1, -2, 2))\
+    REAL(tp_truncated_normal, mean, tp_truncated_normal(b->tp, TP_F32, TP_DIMS(2), v, 1, -2, 2))\
+    REAL(tp_truncated_normal_like, mean, tp_truncated_normal_like(b->x, v, 1, -2, 2))          \
+    REAL(tp_truncated_normal, stddev, tp_truncated_normal(b->tp, TP_F32, TP_DIMS(2), 0, v, -2, 2))\
+    REAL(tp_truncated_normal_like, stddev, tp_truncated_normal_like(b->x, 0, v, -2, 2))        \
+    REAL(tp_truncated_normal, lo, tp_truncated_normal(b->tp, TP_F32, TP_DIMS(2), 0, 1, v, 2))  \
+    REAL(tp_truncated_normal_like, lo, tp_truncated_normal_like(b->x, 0, 1, v, 2))             \
+    REAL(tp_truncated_normal, hi, tp_truncated_normal(b->tp, TP_F32, TP_DIMS(2), 0, 1, -2, v)) \
+    REAL(tp_truncated_normal_like, hi, tp_truncated_normal_like(b->x, 0, 1, -2, v))            \
+    PLAIN(tp_exponential, shape, tp_exponential(b->tp, TP_F32, TP_DIMS(v), 1))                 \
+    REAL(tp_exponential, rate, tp_exponential(b->tp, TP_F32, TP_DIMS(2), v))                   \
+    REAL(tp_exponential_like, rate, tp_exponential_like(b->x, v))                              \
+    PLAIN(tp_randint, shape, tp_randint(b->tp, TP_I32, TP_DIMS(v), 0, 2))                      \
+    PLAIN(tp_randint, lo, tp_randint(b->tp, TP_I64, TP_DIMS(2), v, 2))                         \
+    PLAIN(tp_randint, hi, tp_randint(b->tp, TP_I64, TP_DIMS(2), INT64_MIN, v))                 \
+    PLAIN(tp_randint_like, lo, tp_randint_like(tp_arange(b->tp, TP_I64, 2, 0, 1), v, 2))         \
+    PLAIN(tp_randint_like, hi, tp_randint_like(tp_arange(b->tp, TP_I64, 2, 0, 1), INT64_MIN, v)) \
+    PLAIN(tp_permutation, n, tp_permutation(b->tp, v))                                         \
+    SIZE(tp_categorical, n, tp_categorical(b->x, v))                                           \
     REAL(tp_clip, lo, tp_clip(b->x, v, 1))                                                     \
     REAL(tp_clip, hi, tp_clip(b->x, 0, v))                                                     \
     PLAIN(tp_any, axes, tp_any(b->x, 1, &v, false))                                            \

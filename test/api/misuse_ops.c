@@ -491,35 +491,6 @@ POOL(tp_max_pool)
 POOL(tp_max_pool_index)
 POOL(tp_avg_pool)
 
-/* ---- random ------------------------------------------------------------------------------ */
-
-#define RANDOM(fn)                                                                             \
-    MISUSE(fn)                                                                                 \
-    {                                                                                          \
-        assert_true(tp_failed(fn(NULL, TP_F32, TP_DIMS(2), 0, 1)));                            \
-        BAD(b, TP_E_DTYPE, fn(b->tp, TP_N_DTYPES, TP_DIMS(2), 0, 1));                          \
-        BAD(b, TP_E_DTYPE, fn(b->tp, TP_I32, TP_DIMS(2), 0, 1));                               \
-        BAD(b, TP_E_SHAPE, fn(b->tp, TP_F32, TP_DIMS(-2), 0, 1));                              \
-        BAD(b, TP_E_SHAPE, fn(b->tp, TP_F32, TP_DIMS(INT64_MAX, 2), 0, 1));                    \
-        BAD(b, TP_E_SHAPE, fn(b->tp, TP_F32, -1, absurd, 0, 1));                               \
-        BAD(b, TP_E_SHAPE, fn(b->tp, TP_F32, TP_DIMS(tp_symbol(b->g, "n")), 0, 1));            \
-        BAD(b, TP_E_NULL, fn(b->tp, TP_F32, 1, NULL, 0, 1));                                   \
-        BAD_AS(b, "", TP_E_MEMORY, fn(b->tp, TP_F32, TP_DIMS((int64_t)1 << 30, (int64_t)1 << 27), 0, 1));        \
-    }
-RANDOM(tp_uniform)
-RANDOM(tp_normal)
-
-#define RANDOM_LIKE(fn)                                                                        \
-    MISUSE(fn)                                                                                 \
-    {                                                                                          \
-        what = "uniform|normal";                                                               \
-        OPERAND(b, b->f, fn(x, 0, 1));                                                         \
-        OPERAND(b, b->batch, fn(x, 0, 1));                                                     \
-        BAD(b, TP_E_DTYPE, fn(b->i, 0, 1));                                                    \
-    }
-RANDOM_LIKE(tp_uniform_like)
-RANDOM_LIKE(tp_normal_like)
-
 const misuse misuse_ops[] = {
     LISTED(tp_neg),
     LISTED(tp_not),
@@ -601,9 +572,5 @@ const misuse misuse_ops[] = {
     LISTED(tp_max_pool),
     LISTED(tp_max_pool_index),
     LISTED(tp_avg_pool),
-    LISTED(tp_uniform),
-    LISTED(tp_normal),
-    LISTED(tp_uniform_like),
-    LISTED(tp_normal_like),
     {0},
 };

@@ -108,7 +108,7 @@ static void same_bits(void **state)
 {
     tp_ctx *tp = *state;
     const int64_t n = 4099;
-    for (int kind = 0; kind < TPI_N_RANDOM_KINDS; kind++)
+    for (int kind = 0; kind <= TPI_RANDOM_NORMAL; kind++)
         for (tp_dtype t = TP_F32; t <= TP_F64; t++) {
             const void *v[2];
             for (int base = 0; base < 2; base++) {

@@ -7,6 +7,7 @@
  *   tpk_uniform_f32, _f64              the upper 24 (53) bits of those, in [0, 1)
  *   tpk_normal_f32, _f64               Box and Muller on the pair of words with 2j = i - i % 2
  *   tpk_<name>_fill_<type>(y, n, seed, stream, first)   y[j] is that of first + j
+ *   tpk_draw_f32, _f64, _i64           what an op draws
  */
 #ifndef TPK_PHILOX_H
 #define TPK_PHILOX_H
@@ -147,5 +148,64 @@ TPK_RANDOM(uniform, f32, 4)
 TPK_RANDOM(uniform, f64, 2)
 TPK_RANDOM(normal, f32, 4)
 TPK_RANDOM(normal, f64, 2)
+
+/* What random.h draws, by its attributes. A position is a block of Philox: four f32 or two f64. Scaling is one fma; a
+ * uniform number that it rounds up to b becomes a. */
+#define TPK_DRAW(t, per)                                                                       \
+    TPK_INLINE void tpk_draw_##t(tpk_##t *restrict y, int64_t n, const int64_t *attr)          \
+    {                                                                                          \
+        const tpk_##t a = (tpk_##t)tpk_from_bits_f64((uint64_t)attr[11]);                      \
+        const tpk_##t b = (tpk_##t)tpk_from_bits_f64((uint64_t)attr[12]), width = b - a;       \
+        const uint64_t seed = (uint64_t)attr[13], first = (uint64_t)attr[14] * per;            \
+        if (attr[0]) {                                                                         \
+            tpk_normal_fill_##t(y, n, seed, 0, first);                                         \
+            for (int64_t i = 0; i < n; i++) {                                                  \
+                y[i] = tpk_fma_##t(y[i], b, a);                                                \
+            }                                                                                  \
+        } else {                                                                               \
+            tpk_uniform_fill_##t(y, n, seed, 0, first);                                        \
+            for (int64_t i = 0; i < n; i++) {                                                  \
+                const tpk_##t x = tpk_fma_##t(y[i], width, a);                                 \
+                y[i] = x < b ? x : a;                                                          \
+            }                                                                                  \
+        }                                                                                      \
+    }
+TPK_DRAW(f32, 4)
+TPK_DRAW(f64, 2)
+
+/* A whole number below `count` is floor(w count / 2^b) of a word w of b bits: b is 64 where count is at most 2^32, and
+ * else 128, a block. So it has a probability that is off by 2^-32, or 2^-64, of itself at most. */
+TPK_INLINE int tpk_words_of_range(int64_t lo, int64_t hi)
+{
+    return (uint64_t)hi - (uint64_t)lo <= (uint64_t)1 << 32 ? 1 : 2;
+}
+
+/* floor((w count + rest) / 2^32), where rest < count. */
+TPK_INLINE uint64_t tpk_next_below(uint32_t w, uint64_t count, uint64_t rest)
+{
+    const uint64_t low = (uint64_t)w * (uint32_t)count + (uint32_t)rest;
+    return (uint64_t)w * (count >> 32) + (rest >> 32) + (low >> 32);
+}
+
+TPK_INLINE void tpk_draw_i64(int64_t *restrict y, int64_t n, const int64_t *attr)
+{
+    const uint64_t seed = (uint64_t)attr[13], first = (uint64_t)attr[14] * 2;
+    const uint64_t lo = (uint64_t)attr[15], count = (uint64_t)attr[16] - lo;
+    const int words = tpk_words_of_range(attr[15], attr[16]);
+    uint64_t w[128];
+    for (int64_t i = 0; i < n; i += 64) {
+        const int64_t m = n - i < 64 ? n - i : 64;
+        tpk_random_fill_u64(w, m * words, seed, 0, first + (uint64_t)(i * words));
+        for (int64_t j = 0; j < m; j++) {
+            uint64_t below = 0;
+            for (int k = 0; k < words; k++) { /* from the lowest bits up */
+                const uint64_t v = w[j * words + k];
+                below = tpk_next_below((uint32_t)v, count, below);
+                below = tpk_next_below((uint32_t)(v >> 32), count, below);
+            }
+            y[i + j] = (int64_t)(lo + below);
+        }
+    }
+}
 
 #endif

@@ -83,7 +83,7 @@ static void place_random(tpi_export *x, const tp_tensor *t)
 {
     if (t->op->code != TPI_OP_random || x->now.place[t->index] != -1)
         return;
-    const int64_t per = t->dtype == TP_F32 ? 4 : 2;
+    const int64_t per = tpi_random_per(t->attrs);
     int64_t count = tpi_size_product(x, t->rank, t->shape);
     count = tpi_dim_div(x->now.g->dims, tpi_dim_add(x->now.g->dims, count, per - 1), per);
     x->now.place[t->index] = x->now.drawn;

@@ -68,9 +68,9 @@ static tpi_val blocks(tpi_export *x, tpi_val first, tpi_val n, uint64_t seed)
     uint32_t k0 = (uint32_t)seed, k1 = (uint32_t)(seed >> 32);
     for (int i = 0; i < 10; i++) {
         const tpi_val factors = pair(x, 0xd2511f53u, 0xcd9e8d57u);
-        const tpi_val product = turned(x, tpi_put(x, "Mul", TPI_V(even, factors)));
-        even = exclusive_or(x, shift(x, product, 32), odd, pair(x, k0, k1));
-        odd = low(x, product);
+        const tpi_val both = turned(x, tpi_put(x, "Mul", TPI_V(even, factors)));
+        even = exclusive_or(x, shift(x, both, 32), odd, pair(x, k0, k1));
+        odd = low(x, both);
         k0 += 0x9e3779b9u;
         k1 += 0xbb67ae85u;
     }
@@ -137,20 +137,15 @@ tpi_val tpi_random_at(tpi_export *x, int64_t drawn)
     return tpi_size(x, tpi_dim_add(x->now.g->dims, drawn, (int64_t)x->ctx->random_at));
 }
 
-tpi_val tpi_export_random(tpi_export *x, const tp_tensor *t)
+/* Floats of words [m, 4], any number in a row, before they are scaled. In f64: one rounding more than an fma, at
+ * most. */
+static tpi_val floats(tpi_export *x, const tp_tensor *t, tpi_val w)
 {
     const tp_dtype type = (tp_dtype)t->dtype;
     const bool is_f32 = type == TP_F32,
                is_normal = tpi_attr_int(t, "kind") == TPI_RANDOM_NORMAL;
     const double a = tpi_attr_f64(t, "a"), b = tpi_attr_f64(t, "b");
-    const int64_t per = is_f32 ? 4 : 2;
-    const int64_t count = tpi_size_product(x, t->rank, t->shape);
-    const int64_t n =
-        tpi_dim_div(x->now.g->dims, tpi_dim_add(x->now.g->dims, count, per - 1), per);
-    const tpi_val first = tpi_random_at(x, x->now.place[t->index]);
-    const tpi_val w = blocks(x, first, tpi_size(x, n), x->ctx->seed);
-
-    tpi_val y; /* in f64, before it is scaled: one rounding more than an fma, at most */
+    tpi_val y;
     if (is_normal)
         y = normal(x, w, is_f32);
     else if (is_f32)
@@ -161,11 +156,50 @@ tpi_val tpi_export_random(tpi_export *x, const tp_tensor *t)
     const double width = is_normal ? hi : is_f32 ? (double)((float)hi - (float)lo) : hi - lo;
     y = plus(x, times(x, y, width), tpi_scalar(x, TP_F64, lo));
     y = tpi_as(x, y, type);
-    if (!is_normal) {
-        const tpi_val inside =
-            tpi_put_typed(x, "Less", TP_BOOL, TPI_V(y, tpi_scalar(x, type, hi)));
-        y = tpi_choose(x, inside, y, tpi_scalar(x, type, lo));
-    }
+    if (is_normal)
+        return y;
+    const tpi_val inside = tpi_put_typed(x, "Less", TP_BOOL, TPI_V(y, tpi_scalar(x, type, hi)));
+    return tpi_choose(x, inside, y, tpi_scalar(x, type, lo));
+}
+
+static tpi_val product(tpi_export *x, tpi_val a, uint64_t by)
+{
+    return tpi_put(x, "Mul", TPI_V(a, number(x, by)));
+}
+
+/* floor((w count + rest) / 2^32), as tpk_next_below. */
+static tpi_val next_below(tpi_export *x, tpi_val w, uint64_t count, tpi_val rest)
+{
+    const tpi_val least = plus(x, product(x, w, count % words), low(x, rest));
+    const tpi_val most = plus(x, product(x, w, count >> 32), shift(x, rest, 32));
+    return plus(x, most, shift(x, least, 32));
+}
+
+/* i64 in [lo, hi) of words [m, 4]: lo + below = (lo + half) + (half + odd), of which no sum leaves i64. */
+static tpi_val whole(tpi_export *x, const tpi_random_attrs *a, tpi_val w)
+{
+    const int n = 4 / tpi_random_per(a);
+    const uint64_t count = (uint64_t)a->hi - (uint64_t)a->lo;
+    w = tpi_reshape(x, w, NULL, 2, (const int64_t[]){-1, n});
+    tpi_val below = number(x, 0);
+    for (int i = 0; i < n; i++)
+        below = next_below(x, columns(x, w, i, i + 1), count, below);
+    const tpi_val half = tpi_as(x, shift(x, below, 1), TP_I64);
+    const tpi_val odd = tpi_as(x, tpi_put(x, "Mod", TPI_V(below, number(x, 2))), TP_I64);
+    const tpi_val lo = tpi_constant(x, TP_I64, 0, 1, &a->lo);
+    return plus(x, plus(x, lo, half), plus(x, half, odd));
+}
+
+tpi_val tpi_export_random(tpi_export *x, const tp_tensor *t)
+{
+    const tpi_random_attrs *a = t->attrs;
+    const int64_t per = tpi_random_per(a);
+    const int64_t count = tpi_size_product(x, t->rank, t->shape);
+    const int64_t n =
+        tpi_dim_div(x->now.g->dims, tpi_dim_add(x->now.g->dims, count, per - 1), per);
+    const tpi_val first = tpi_random_at(x, x->now.place[t->index]);
+    const tpi_val w = blocks(x, first, tpi_size(x, n), x->ctx->seed);
+    tpi_val y = a->kind == TPI_RANDOM_WHOLE ? whole(x, a, w) : floats(x, t, w);
     y = tpi_put(x, "Reshape", TPI_V(y, tpi_int(x, -1)));
     y = tpi_cut(x, y, 0, tpi_int(x, 0), tpi_size(x, count), 1); /* the last block's rest */
     return tpi_reshape(x, y, NULL, t->rank, t->shape);

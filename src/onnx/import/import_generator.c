@@ -32,7 +32,7 @@ tp_tensor *tpi_onnx_import_bernoulli(tpi_onnx_op *o, tp_tensor *x)
 {
     const tp_dtype dtype = tpi_onnx_type_or(o, "dtype", tp_dtype_of(x));
     x = tp_graph_read(o->g, x);
-    return tp_cast(tp_lt(tp_uniform_like(x, 0, 1), x), dtype);
+    return tp_cast(tp_bernoulli(x), dtype);
 }
 
 /* ---- windows of signals --------------------------------------------------------------------------------- */

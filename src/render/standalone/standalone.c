@@ -2,6 +2,7 @@
 
 #include "core/copy.h"
 #include "ir/notation.h"
+#include "op/random_position.h"
 #include "render/render.h"
 #include "render/standalone/standalone_def.h"
 
@@ -278,8 +279,8 @@ static void put_random(const tpi_alone *a, tpi_str *out)
                        "    random[%d] = position;\n    position += (",
                        2 * n, 2 * n + 1);
         tpi_dim_print_c(a->dims, count, "s", out);
-        tpi_str_printf(out, " + %d) / %d;\n", t->dtype == TP_F32 ? 3 : 1,
-                       t->dtype == TP_F32 ? 4 : 2);
+        const int per = tpi_random_per(t->attrs);
+        tpi_str_printf(out, " + %d) / %d;\n", per - 1, per);
         n++;
     }
 }

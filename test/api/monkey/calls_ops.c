@@ -280,6 +280,65 @@ WITH_NUMBERS(tp_threshold)
 WITH_NUMBERS(tp_shrink)
 WITH_NUMBERS(tp_uniform_like)
 WITH_NUMBERS(tp_normal_like)
+WITH_NUMBER(tp_exponential_like)
+UNARY(tp_bernoulli)
+CALL(tp_truncated_normal)
+{
+    list l;
+    tp_ctx *tp = ctx(m);
+    const tp_dtype t = below(m, 3) ? TP_F32 : dtype(m);
+    sizes(m, &l);
+    const double a = number(m), b = number(m), lo = number(m), hi = number(m);
+    return put(m, BOTH(m, tp_truncated_normal, tp, t, l.n, l.v, a, b, lo, hi));
+}
+CALL(tp_truncated_normal_like)
+{
+    tp_tensor *x = tensor(m);
+    const double a = number(m), b = number(m), lo = number(m), hi = number(m);
+    return put(m, BOTH(m, tp_truncated_normal_like, x, a, b, lo, hi));
+}
+CALL(tp_exponential)
+{
+    list l;
+    tp_ctx *tp = ctx(m);
+    const tp_dtype t = below(m, 3) ? TP_F32 : dtype(m);
+    sizes(m, &l);
+    const double rate = number(m);
+    return put(m, BOTH(m, tp_exponential, tp, t, l.n, l.v, rate));
+}
+CALL(tp_randint)
+{
+    list l;
+    tp_ctx *tp = ctx(m);
+    const tp_dtype t = below(m, 3) ? TP_I64 : dtype(m);
+    sizes(m, &l);
+    const int64_t lo = size(m), hi = size(m) + 2;
+    return put(m, BOTH(m, tp_randint, tp, t, l.n, l.v, lo, hi));
+}
+CALL(tp_randint_like)
+{
+    tp_tensor *x = tensor(m);
+    const int64_t lo = size(m), hi = size(m) + 2;
+    return put(m, BOTH(m, tp_randint_like, x, lo, hi));
+}
+CALL(tp_permutation)
+{
+    tp_ctx *tp = ctx(m);
+    const int64_t n = size(m);
+    return put(m, BOTH(m, tp_permutation, tp, n));
+}
+CALL(tp_permutation_like)
+{
+    tp_tensor *x = tensor(m);
+    const int a = axis(m);
+    return put(m, BOTH(m, tp_permutation_like, x, a));
+}
+CALL(tp_categorical)
+{
+    tp_tensor *x = tensor(m);
+    const int64_t n = size(m);
+    return put(m, BOTH(m, tp_categorical, x, n));
+}
 
 /* ---- other ops ----------------------------------------------------------------------------------- */
 
@@ -696,7 +755,8 @@ static tp_recurrent_options how(monkey *m)
         const tp_recurrent w = recurrent(m, gates);                                            \
         const tp_recurrent_options o = how(m);                                                 \
         h = below(m, 8) ? h : tensor(m);                                                       \
-        return put(m, f(x, h, ##__VA_ARGS__, below(m, 16) ? &w : NULL, below(m, 2) ? &o : NULL)); \
+        return put(m,                                                                          \
+                   f(x, h, ##__VA_ARGS__, below(m, 16) ? &w : NULL, below(m, 2) ? &o : NULL)); \
     }
 CELL(tp_rnn_cell, 1)
 CELL(tp_gru_cell, 3)
@@ -709,7 +769,8 @@ CELL(tp_lstm_cell, 4, NULL)
         tp_tensor *h = below(m, 3) ? NULL : tensor(m);                                         \
         const tp_recurrent w[2] = {recurrent(m, gates), recurrent(m, gates)};                  \
         const tp_recurrent_options o = how(m);                                                 \
-        tp_tensor *y = f(x, below(m, 16) ? w : NULL, below(m, 2) ? &o : NULL, &h, ##__VA_ARGS__); \
+        tp_tensor *y =                                                                         \
+            f(x, below(m, 16) ? w : NULL, below(m, 2) ? &o : NULL, &h, ##__VA_ARGS__);         \
         put(m, h);                                                                             \
         return put(m, y);                                                                      \
     }
@@ -785,7 +846,8 @@ CALL(tp_conv_transpose)
 {
     list more;
     tp_window w;
-    tp_tensor *x = image(m), *k = below(m, 2) ? fresh(m, TP_F32, TP_DIMS(4, 2, 2, 2)) : tensor(m);
+    tp_tensor *x = image(m),
+              *k = below(m, 2) ? fresh(m, TP_F32, TP_DIMS(4, 2, 2, 2)) : tensor(m);
     sizes(m, &more);
     const bool given = below(m, 3) == 0 && x && !tp_failed(x) && more.n >= tp_rank(x) - 2;
     return put(m, tp_conv_transpose(x, k, window(m, &w, false), given ? more.v : NULL));
@@ -825,7 +887,8 @@ CALL(tp_pad_with)
 
 CALL(tp_grid_sample)
 {
-    tp_tensor *x = image(m), *grid = below(m, 2) ? fresh(m, TP_F32, TP_DIMS(1, 3, 2, 2)) : tensor(m);
+    tp_tensor *x = image(m),
+              *grid = below(m, 2) ? fresh(m, TP_F32, TP_DIMS(1, 3, 2, 2)) : tensor(m);
     const tp_interpolation mode = (tp_interpolation)below(m, 4);
     return put(m, tp_grid_sample(x, grid, mode, (tp_padding)below(m, 4), below(m, 2)));
 }

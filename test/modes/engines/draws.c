@@ -43,6 +43,15 @@ static void blocks(tp_tensor *x, tp_tensor **out)
     out[4] = tp_neg(x);
 }
 
+static void distributions(tp_tensor *x, tp_tensor **out)
+{
+    out[0] = tp_cast(tp_randint_like(tp_cast(x, TP_I64), -5, 6), TP_F32);
+    out[1] = tp_gather(x, tp_permutation_like(x, 0), 0);
+    out[2] = tp_sum(tp_exponential_like(x, 2), TP_ALL, false);
+    out[3] = tp_cast(tp_categorical(x, 3), TP_F32);
+    out[4] = tp_add(tp_bernoulli(tp_sigmoid(x)), tp_truncated_normal_like(x, 0, 1, -2, 2));
+}
+
 static void expect_same(const tp_tensor *got, const tp_tensor *want, const char *name,
                         int engine, int together)
 {
@@ -103,6 +112,37 @@ static void in_blocks(void **state)
     try_fetches(*state, blocks);
 }
 
+static void of_distributions(void **state)
+{
+    try_fetches(*state, distributions);
+}
+
+static void body(void *user, int n, tp_tensor *const *in, int n_out, tp_tensor **out)
+{
+    (void)user, (void)n, (void)n_out;
+    distributions(in[0], out);
+}
+
+static void captured(void **state)
+{
+    tp_ctx *tp = *state;
+    for (int pure = 0; pure < 2; pure++) {
+        tp_function *f =
+            tp_function_new(tp, "f", body, NULL, &(tp_function_options){.pure = pure});
+        for (int call = 0; call < 8; call++) {
+            tp_tensor *x = tp_tensor_new(tp, TP_F32, TP_DIMS(3), (float[]){0.5f, -1, 2});
+            tp_tensor *want[N], *got[N];
+            tp_seed(tp, 5);
+            distributions(x, want);
+            tp_seed(tp, 5);
+            assert_int_equal(tp_function_call(f, 1, &x, N, got), TP_OK);
+            for (int i = 0; i < N; i++)
+                expect_same(got[i], want[i], names[i], 3 + pure, N);
+        }
+        tp_function_free(f);
+    }
+}
+
 /* What is fetched draws nothing: nothing is drawn, and no placeholder of a draw has to be fed. */
 static void none(void **state)
 {
@@ -126,6 +166,7 @@ static void none(void **state)
 
 int main(void)
 {
-    const struct CMUnitTest tests[] = {CASE(at_the_top), CASE(in_blocks), CASE(none)};
+    const struct CMUnitTest tests[] = {CASE(at_the_top), CASE(in_blocks),
+                                       CASE(of_distributions), CASE(captured), CASE(none)};
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

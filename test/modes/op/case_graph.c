@@ -269,7 +269,11 @@ static bool has_float(const op_case *c)
 
 static bool draws_random(const op_case *c)
 {
-    return strstr(c->op, "_like") || strcmp(c->op, "dropout") == 0;
+    static const char *const names[] = {"dropout", "bernoulli", "categorical"};
+    bool does = strstr(c->op, "_like");
+    for (int i = 0; i < 3; i++)
+        does |= strcmp(c->op, names[i]) == 0;
+    return does;
 }
 
 int case_mode_graph(const case_options *o, op_case *cases, int n)

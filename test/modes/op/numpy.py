@@ -35,7 +35,10 @@ from numpy_types import T, is_float  # pylint: disable=wrong-import-position
 np.seterr(all="ignore")
 NOT_COMPUTED = {"uniform": "random", "normal": "random", "uniform_like": "random",
                 "normal_like": "random", "dropout": "random", "assign": "state",
-                "call": "gradients"}
+                "truncated_normal": "random", "truncated_normal_like": "random", "exponential": "random",
+                "exponential_like": "random", "randint": "random", "randint_like": "random",
+                "permutation": "random", "permutation_like": "random", "bernoulli": "random",
+                "categorical": "random", "call": "gradients"}
 NAMES = {**numpy_types.NAMES, **numpy_ops.NAMES, **numpy_composites.NAMES, **numpy_linalg.NAMES, **numpy_nn.NAMES}
 
 # ---- comparing ----------------------------------------------------------------------------------
