@@ -1,10 +1,10 @@
-/* Random numbers for one instruction set; AVX-512 draws with what AVX2 has. */
+/* Random numbers for AVX2. AVX-512 draws with what that has, the base with what src/op has. */
 #include "kernel/abi/view.h"
 #include "kernel/isa/isa_host.h"
 #include "kernel/text/philox.h"
 #include "kernel/text/vec.h"
 
-#if !defined(__AVX512F__)
+#if defined(__AVX2__) && !defined(__AVX512F__)
 #define FN(name) TPK_CAT(tpk_##name##_, S)
 #define T tpk_f32
 #define S f32

@@ -16,7 +16,7 @@
 #define NARROWER NULL
 #define RANDOM                                                                                 \
     {                                                                                          \
-        TPI_ISA_NAME(tpi_isa_random_f32), TPI_ISA_NAME(tpi_isa_random_f64)                     \
+        NULL, NULL                                                                             \
     }
 #endif
 
