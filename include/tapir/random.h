@@ -82,6 +82,13 @@ TP_FN(tp_tensor *, tp_permutation_like, tp_tensor *x, int axis); /* n is x's siz
 TP_FN(tp_tensor *, tp_bernoulli, tp_tensor *p);
 #define tp_bernoulli(p) tp_bernoulli_at(TP_PLACE, TP_OPERAND(p))
 
+/* Of density x^(a - 1) exp(-x) / gamma(a), a the concentration, of its shape and type: of rate b it is tp_gamma(a) / b,
+ * and x / (x + y) of two such numbers is a beta number. 0 where it is less than the type has, which is common below
+ * 0.01; NaN where a is not in (0, infinity). The gradient is that of the inverse of the distribution at the same
+ * probability, within 1e-8 unless that or its rest is below 1e-6; there is no second gradient (TP_E_STATE). */
+TP_FN(tp_tensor *, tp_gamma, tp_tensor *concentration);
+#define tp_gamma(concentration) tp_gamma_at(TP_PLACE, TP_OPERAND(concentration))
+
 /* n classes per line of logits, each drawn with the probabilities softmax(logits) from all of them, so one may come
  * more than once; computed in f64, each within 2^-53 times the number of classes. A logit of -infinity is never drawn.
  *

@@ -218,10 +218,10 @@ static tp_tensor *draw_like(tpi_at at, const tp_tensor *x, tpi_random_attrs r)
     return refuse_numbers(x->ctx, at, &r, &failed) ? failed : tpi_random_node(g, at, &r);
 }
 
-static tp_tensor *refuse_like(tpi_at at, tpi_random_kind kind, const tp_tensor *x)
+static tp_tensor *refuse_like(tpi_at at, const char *what, const tp_tensor *x)
 {
-    tp_tensor *failed = tpi_refuse_operand(NULL, at, kind_names[kind], 0, x);
-    return failed ? failed : tpi_refuse_like(x, at, kind_names[kind]);
+    tp_tensor *failed = tpi_refuse_operand(NULL, at, what, 0, x);
+    return failed ? failed : tpi_refuse_like(x, at, what);
 }
 
 /* ---- floats --------------------------------------------------------------------------------------------- */
@@ -229,7 +229,7 @@ static tp_tensor *refuse_like(tpi_at at, tpi_random_kind kind, const tp_tensor *
 static tp_tensor *floats_like(tpi_at at, tpi_random_kind kind, const tp_tensor *x, double a,
                               double b)
 {
-    tp_tensor *failed = refuse_like(at, kind, x);
+    tp_tensor *failed = refuse_like(at, kind_names[kind], x);
     if (failed)
         return failed;
     return draw_like(at, x,
@@ -323,7 +323,7 @@ tp_tensor *tp_randint_like_at(const char *file, int line, tp_tensor *x, int64_t 
 {
     const tpi_at at = TPI_AT(file, line);
     const tpi_random_attrs r = {.kind = TPI_RANDOM_WHOLE, .dtype = TP_I64, .lo = lo, .hi = hi};
-    tp_tensor *failed = refuse_like(at, TPI_RANDOM_WHOLE, x);
+    tp_tensor *failed = refuse_like(at, kind_names[r.kind], x);
     failed = failed ? failed : refuse_range(x->ctx, at, (tp_dtype)x->dtype, lo, hi);
     if (failed)
         return failed;
@@ -331,3 +331,18 @@ tp_tensor *tp_randint_like_at(const char *file, int line, tp_tensor *x, int64_t 
     return x->dtype == TP_I64 ? y : tp_cast_at(file, line, y, (tp_dtype)x->dtype);
 }
 TPI_BARE(tp_tensor *, tp_randint_like, (tp_tensor * x, int64_t lo, int64_t hi), x, lo, hi)
+
+tp_tensor *tpi_random_keys(tpi_at at, const char *what, const tp_tensor *x)
+{
+    tp_tensor *failed = refuse_like(at, what, x);
+    if (!failed && x->dtype < TP_F32)
+        failed =
+            tpi_fail(x->ctx, at, what, TP_E_DTYPE, "x is %s; tp_cast it to f32 or f64 first",
+                     tp_dtype_name((tp_dtype)x->dtype));
+    return failed ? failed
+                  : draw_like(at, x,
+                              (tpi_random_attrs){.kind = TPI_RANDOM_WHOLE,
+                                                 .dtype = TP_I64,
+                                                 .lo = INT64_MIN,
+                                                 .hi = INT64_MAX});
+}

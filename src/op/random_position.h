@@ -37,4 +37,7 @@ tpi_random_attrs tpi_random_position(const tpi_random_attrs *a, tp_ctx *ctx, int
 /* A draw like that as a node of the graph; never NULL. */
 tp_tensor *tpi_random_node(tp_graph *g, tpi_at at, const tpi_random_attrs *a);
 
+/* An i64 for each float of x, any but the greatest; where x is no good, or of no floats, `what` refuses it. */
+tp_tensor *tpi_random_keys(tpi_at at, const char *what, const tp_tensor *x);
+
 #endif

@@ -70,7 +70,7 @@ typedef struct tpi_render {
     int n_packed;
     int *packed_of; /* by kernel of the program: which shared one it reads, + 1; 0: none */
     unsigned texts; /* which files of src/kernel it needs, as bits of tpi_text_id */
-    unsigned instances[12]; /* of the templates: element types, as bits */
+    unsigned instances[13]; /* of the templates: element types, as bits */
     int n_random;
 } tpi_render;
 

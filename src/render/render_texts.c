@@ -74,6 +74,7 @@ static const struct {
     TEMPLATE(fourier, NEEDS(view) | NEEDS(elem) | NEEDS(vec), NULL),
     TEMPLATE(pooling, NEEDS(view) | NEEDS(elem) | NEEDS(vec), NULL),
     TEMPLATE(draws, NEEDS(view) | NEEDS(philox) | NEEDS(vec), NULL),
+    TEMPLATE(gamma, NEEDS(view) | NEEDS(philox) | NEEDS(vec), NULL),
 };
 enum { N_TEMPLATES = sizeof templates / sizeof *templates };
 

@@ -100,6 +100,7 @@ MISUSE(tp_permutation_like)
 }
 
 FLOAT_ONE(tp_bernoulli)
+FLOAT_ONE(tp_gamma)
 
 MISUSE(tp_categorical)
 {
@@ -126,6 +127,7 @@ const misuse misuse_random[] = {
     LISTED(tp_permutation),
     LISTED(tp_permutation_like),
     LISTED(tp_bernoulli),
+    LISTED(tp_gamma),
     LISTED(tp_categorical),
     {0},
 };

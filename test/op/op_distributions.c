@@ -1,6 +1,7 @@
 /* Distributions against closed forms, from fixed seeds: distances of Kolmogorov and Smirnov, sums of squares, ends. */
 #include "common/unit.h"
 #include "kernel/text/philox.h"
+#include "tapir/grad.h"
 #include "tapir/nn.h"
 #include "tapir/random.h"
 
@@ -96,6 +97,66 @@ static void truncated_normals(void **state)
             check_distance("truncated_normal_like",
                            tp_truncated_normal_like(x, r[0], r[1], r[2], r[3]), truncated, r);
         }
+}
+
+/* The series of the distribution. */
+static double gamma_below(double x, const double *of)
+{
+    const double a = of[0];
+    double term = exp(a * log(x) - x - lgamma(a + 1)), sum = term;
+    for (double i = 1; i < x || term > 1e-17 * sum; i++)
+        sum += term *= x / (a + i);
+    return x > 0 ? fmin(sum, 1) : 0;
+}
+
+static void gammas(void **state)
+{
+    static const double a[] = {0.05, 0.5, 1, 1.5, 7, 60, 900};
+    tp_ctx *tp = *state;
+    tp_seed(tp, 18);
+    for (size_t i = 0; i < sizeof a / sizeof *a; i++)
+        for (tp_dtype t = TP_F32; t <= TP_F64; t++) {
+            uint64_t before, after;
+            tp_random_position(tp, NULL, &before);
+            tp_tensor *x = tp_gamma(tp_full(tp, t, 1, &n, a[i]));
+            tp_random_position(tp, NULL, &after);
+            assert_int_equal(after - before, N);
+            check_distance("gamma", x, gamma_below, &a[i]);
+        }
+    static const float bad[] = {0, -1, INFINITY, NAN};
+    const float *v = tp_data(tp_gamma(tp_tensor_new(tp, TP_F32, TP_DIMS(4), bad)));
+    assert_true(isnan(v[0]) && isnan(v[1]) && isnan(v[2]) && isnan(v[3]));
+}
+
+/* By differences of the series, x at the same probability. */
+static double gamma_slope(double a, double x)
+{
+    const double h = 1e-4 * a, up[] = {a + h}, down[] = {a - h};
+    const double p = (gamma_below(x, up) - gamma_below(x, down)) / (2 * h);
+    return -p / exp((a - 1) * log(x) - x - lgamma(a));
+}
+
+static void gamma_gradients(void **state)
+{
+    static const double a[] = {0.1, 0.7, 1, 3, 20, 150, 999, 1001};
+    tp_ctx *tp = *state;
+    tp_seed(tp, 19);
+    for (int i = 0; i < 8; i++) {
+        tp_tensor *c = tp_require_grad(tp_full(tp, TP_F64, TP_DIMS(20), a[i]));
+        tp_tensor *x = tp_gamma(c);
+        const double *v = tp_data(x), *dx = tp_data(tp_grad(tp_sum(x, TP_ALL, false), c));
+        assert_non_null(dx);
+        for (int k = 0; k < 20; k++)
+            if (!(fabs(dx[k] - gamma_slope(a[i], v[k])) < 1e-5 * fabs(dx[k])))
+                fail_msg("gamma(%g) = %g: slope %.12g, not %.12g", a[i], v[k], dx[k],
+                         gamma_slope(a[i], v[k]));
+    }
+    tp_tensor *c = tp_require_grad(tp_full(tp, TP_F32, TP_DIMS(3), 2));
+    tp_tensor *dc = tp_grad(tp_sum(tp_gamma(c), TP_ALL, false), c);
+    assert_int_equal(tp_error(tp), TP_OK);
+    assert_true(tp_failed(tp_grad(tp_sum(dc, TP_ALL, false), c)));
+    EXPECT_ERROR(tp, TP_E_STATE,
+                 "gamma: gamma numbers have a first gradient, and no second one");
 }
 
 /* ---- counts --------------------------------------------------------------------------------------------- */
@@ -281,6 +342,7 @@ int main(void)
 {
     static const struct CMUnitTest tests[] = {
         CASE(exponentials), CASE(truncated_normals), CASE(whole_numbers), CASE(as_philox_says),
-        CASE(permutations), CASE(bernoullis),        CASE(categories),    CASE(no_categories)};
+        CASE(gammas),       CASE(gamma_gradients),   CASE(permutations),  CASE(bernoullis),
+        CASE(categories),   CASE(no_categories)};
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

@@ -282,6 +282,7 @@ WITH_NUMBERS(tp_uniform_like)
 WITH_NUMBERS(tp_normal_like)
 WITH_NUMBER(tp_exponential_like)
 UNARY(tp_bernoulli)
+UNARY(tp_gamma)
 CALL(tp_truncated_normal)
 {
     list l;

@@ -123,6 +123,10 @@ static tp_tensor *drawn(const step *s, tp_tensor *a)
 {
     if (s->j & 1)
         return tp_dropout(a, 0.25);
+    if (s->j & 8) /* constants to gradients, of which a second one would be refused */
+        return s->j & 2 ? tp_mul(a, tp_gamma(tp_detach(tp_exp(tp_clip(a, -3, 3)))))
+                        : tp_add(a, tp_cast(tp_randint_like(tp_cast(a, TP_I64), -3, 4),
+                                            tp_dtype_of(a)));
     tp_tensor *noise = s->j & 2 ? tp_normal_like(a, 0, 0.5) : tp_uniform_like(a, -1, 1);
     return s->j & 4 ? tp_add(a, noise) : tp_mul(a, noise);
 }
