@@ -21,6 +21,10 @@ TP_API void tp_seed(tp_ctx *tp, uint64_t seed);
  * NULL. */
 TP_API void tp_random_position(tp_ctx *tp, uint64_t *seed, uint64_t *position);
 TP_API void tp_set_random_position(tp_ctx *tp, uint64_t seed, uint64_t position);
+/* A seed for number i of what draws beside each other: workers, replicas of a model, shuffling beside dropout. A function
+ * of its arguments alone, by words of Philox that no draw reads; two of n numbers get one seed with probability
+ * n^2 2^-65. */
+TP_API uint64_t tp_split_seed(uint64_t seed, uint64_t i);
 
 /* ---- by numbers ----------------------------------------------------------------------------------
  *

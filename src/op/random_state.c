@@ -1,5 +1,6 @@
 /* Seed and position of a context. */
 #include "core/core.h"
+#include "kernel/text/philox.h"
 #include "tapir/random.h"
 
 void tp_seed(tp_ctx *tp, uint64_t seed)
@@ -24,4 +25,10 @@ void tp_set_random_position(tp_ctx *tp, uint64_t seed, uint64_t position)
         tp->seed = seed;
         tp->random_at = position;
     }
+}
+
+uint64_t tp_split_seed(uint64_t seed, uint64_t i)
+{
+    const tpk_words b = tpk_philox(seed, UINT64_MAX, i); /* ops draw from stream 0 */
+    return (uint64_t)b.w[1] << 32 | b.w[0];
 }

@@ -72,6 +72,11 @@ MISUSE(tp_seed)
     assert_false(tp_failed(tp_uniform(b->tp, TP_F32, TP_DIMS(3), 0, 1)));
 }
 
+MISUSE(tp_split_seed)
+{
+    assert_true(tp_split_seed(0, 0) != tp_split_seed(UINT64_MAX, UINT64_MAX)); /* any numbers will do */
+}
+
 MISUSE(tp_random_position)
 {
     (void)what;
@@ -256,6 +261,7 @@ const misuse misuse_base[] = {
     LISTED(tp_threads),
     LISTED(tp_trim),
     LISTED(tp_seed),
+    LISTED(tp_split_seed),
     LISTED(tp_random_position),
     LISTED(tp_set_random_position),
     LISTED(tp_training),

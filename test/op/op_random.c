@@ -1,5 +1,6 @@
 /* Random tensors: known words of Philox, positions, intervals and moments. */
 #include "common/unit.h"
+#include "kernel/text/philox.h"
 #include "op/random_position.h"
 #include "tapir/nn.h"
 #include "tapir/random.h"
@@ -131,6 +132,29 @@ static void same_bits(void **state)
         }
 }
 
+/* Seeds of one seed: all others, known words, and what they draw has nothing in common. */
+static void split(void **state)
+{
+    enum { SEEDS = 2000 };
+    tp_ctx *tp = *state;
+    static uint64_t seeds[SEEDS];
+    for (int i = 0; i < SEEDS; i++) {
+        const tpk_words b = tpk_philox(7, UINT64_MAX, (uint64_t)i);
+        seeds[i] = tp_split_seed(7, (uint64_t)i);
+        assert_true(seeds[i] == ((uint64_t)b.w[1] << 32 | b.w[0]) && seeds[i] != 7);
+        for (int k = 0; k < i; k++)
+            assert_true(seeds[k] != seeds[i]);
+    }
+    const int64_t n = 100000;
+    tp_tensor *x[2];
+    for (int i = 0; i < 2; i++) {
+        tp_seed(tp, seeds[i]);
+        x[i] = tp_normal(tp, TP_F64, 1, &n, 0, 1);
+    }
+    const double r = tp_item(tp_mean(tp_mul(x[0], x[1]), TP_ALL, false));
+    assert_true(fabs(r) < 4 / sqrt((double)n));
+}
+
 static void refused(void **state)
 {
     tp_ctx *tp = *state;
@@ -152,7 +176,8 @@ static void refused(void **state)
 
 int main(void)
 {
-    static const struct CMUnitTest tests[] = {CASE(known_words), CASE(positions), CASE(moments),
-                                              CASE(same_bits), CASE(refused)};
+    static const struct CMUnitTest tests[] = {CASE(known_words), CASE(positions),
+                                              CASE(moments),     CASE(same_bits),
+                                              CASE(split),       CASE(refused)};
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

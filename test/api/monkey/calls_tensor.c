@@ -291,6 +291,12 @@ CALL(tp_seed)
     return 1;
 }
 
+CALL(tp_split_seed)
+{
+    const uint64_t seed = next(m), i = next(m);
+    return tp_split_seed(seed, i) == tp_split_seed(seed, i);
+}
+
 CALL(tp_random_position)
 {
     uint64_t seed, position;
