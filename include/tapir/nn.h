@@ -534,8 +534,8 @@ TP_FN(tp_recurrent_layer, tp_rnn_new, tp_params *p, const char *name, int64_t k,
  * LSTM has *c. */
 TP_FN(tp_tensor *, tp_recurrent_layer_apply, const tp_recurrent_layer *l, tp_tensor *x,
       tp_tensor *lengths, tp_tensor **h, tp_tensor **c);
-#define tp_recurrent_layer_apply(l, x, ...)                                                    \
-    tp_recurrent_layer_apply_at(TP_PLACE, l, TP_OPERAND(x), __VA_ARGS__)
+#define tp_recurrent_layer_apply(l, x, lengths, ...)                                           \
+    tp_recurrent_layer_apply_at(TP_PLACE, l, TP_OPERAND(x), TP_OPERAND(lengths), __VA_ARGS__)
 
 typedef struct tp_attention_layer {
     tp_dense q, k, v, out; /* "name.q.w" and so on */

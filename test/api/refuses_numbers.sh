@@ -41,7 +41,7 @@ $2 ~ /tp_tensor \*/ && $2 !~ /\.\.\.|tp_block/ && $2 !~ /\(/ {
     }
     print call(0) >good
     for (i = 1; i <= n; i++)
-        if (type[i] ~ /^(const )?tp_tensor \*[a-z_]*$/)
+        for (kind = 0; kind < 3 && type[i] ~ /^(const )?tp_tensor \*[a-z_]*$/; kind++)
             print call(i) >($1 in is_pair && name[i] ~ /^[ab]$/ ? good : bad)
     if ($1 in is_pair)
         print call(n - 1, n) >bad
