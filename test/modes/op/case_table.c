@@ -270,6 +270,17 @@ static tp_tensor *searched_at(const char *file, int line, tp_tensor *x, tp_tenso
 }
 #define searched(...) searched_at(TP_PLACE, __VA_ARGS__)
 
+/* By how much gamma numbers change with a. */
+static tp_tensor *gamma_slope_at(const char *file, int line, tp_tensor *a)
+{
+    if (!tp_failed(a) && !tp_is_symbolic(a))
+        a = tp_require_grad_at(file, line,
+                               tp_contiguous_at(file, line, tp_detach_at(file, line, a)));
+    tp_tensor *drawn = tp_gamma_at(file, line, a);
+    return tp_detach_at(file, line, tp_grad_at(file, line, drawn, a));
+}
+#define gamma_slope(...) gamma_slope_at(TP_PLACE, __VA_ARGS__)
+
 /* sqrt(a^2 + 1), whose gradient is of its own. */
 static void smooth_abs_forward(void *user, int n_in, tp_tensor *const *in, int n_out,
                                tp_tensor **out)
