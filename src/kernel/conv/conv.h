@@ -30,6 +30,10 @@
 #define TPK_CONV_64
 #endif
 
+/* Where one shape of tiles is all there is everything is dense, but for what convtaps.h asks for. */
+#define TPK_HAS_STENCIL(c) (!TPK_ONE_SHAPE && TPK_N(tpk_st_fits)(c))
+#define TPK_IS_ACROSS(v) ((TPK_BITS == 32 || !TPK_ONE_SHAPE) && (v)->across)
+
 #define TPK_CV_RUN 8            /* direct tiles side by side, */
 #define TPK_CV_NEAR (40 * 1024) /* which read so many bytes at most, or a little more */
 
@@ -84,9 +88,9 @@ typedef struct {
 #define TPK_CV_PUT4(i, p, r, row)                                                              \
     TPK_CV_PUT2(i, p, r, row) TPK_CV_PUT(i, row, 2) TPK_CV_PUT(i, row, 3)
 #define TPK_CV_EACH_CHAIN(most, vectors)                                                       \
-    TPK_V sums[(most) * (vectors)];                                                            \
+    TPK_V sums[(most) * (vectors)], *at = sums;                                                \
     for (int64_t k = t->k, left = 0, more = 0;; more = 1) {                                    \
-        TPK_STAYS_IN_MEMORY(sums);                                                             \
+        TPK_STAYS_IN_MEMORY(at);                                                               \
         TPK_R##most(TPK_ZERO##vectors);                                                        \
         left = tpk_i_min(k, TPK_CHAIN);                                                        \
         k -= left;
@@ -278,7 +282,7 @@ TPK_COLD int64_t TPK_N(tpk_cv_across)(TPK_N(tpk_cv) * v)
 /* Bytes of a packed A. */
 TPK_COLD int64_t TPK_N(tpk_cv_w_size)(const TPK_N(tpk_cv) * v)
 {
-    return (v->across ? TPK_N(tpk_co_w_size)(v->m, v->k) : v->m * v->k) *
+    return (TPK_IS_ACROSS(v) ? TPK_N(tpk_co_w_size)(v->m, v->k) : v->m * v->k) *
            (int64_t)sizeof(TPK_E);
 }
 
@@ -310,7 +314,7 @@ TPK_COLD void TPK_N(tpk_cv_choose)(TPK_N(tpk_cv) * v)
     const int64_t direct_cost = (vectors * v->m + copy) * (line && v->k > 48 ? 12 : 10) / 10;
     v->direct = direct_cost <= dense_cost && v->m * v->k <= 128 * 1024;
     v->across = TPK_N(tpk_cv_across)(v) < (v->direct ? direct_cost : dense_cost);
-    if (v->way != 0) {
+    if (TPK_ONE_SHAPE || v->way != 0) {
         v->direct = v->way == TPK_WAY_DIRECT;
         v->across = v->way == TPK_WAY_ACROSS;
     }
@@ -371,7 +375,7 @@ TPK_OUT void TPK_N(tpk_cv_pack_a)(const TPK_N(tpk_cv) * v, const TPK_E *w, int64
 {
     const int64_t k = v->k;
     const tpk_rows cut = tpk_rows_cut(v->m, v->direct ? TPK_CV_MR : TPK_MR);
-    if (v->across) {
+    if (TPK_IS_ACROSS(v)) {
         TPK_N(tpk_co_pack_w)(&v->co, w, rs, kw, dst);
         return;
     }
@@ -596,7 +600,7 @@ TPK_OUT void TPK_N(tpk_cv_run)(const TPK_N(tpk_cv) * v, char *ws, const TPK_E *w
             }
             copy = copies;
         }
-        if (v->across && v->k > 0) {
+        if (TPK_IS_ACROSS(v) && v->k > 0) {
             TPK_N(tpk_co) co = v->co;
             co.p = p;
             co.ko = (const int64_t *)(const void *)(ws + v->at_ko);
@@ -604,7 +608,7 @@ TPK_OUT void TPK_N(tpk_cv_run)(const TPK_N(tpk_cv) * v, char *ws, const TPK_E *w
             TPK_N(tpk_co_run)(&co, copy, ap, y + n * v->ds[0], ws + v->at_c);
             continue;
         }
-        if (!v->direct) {
+        if (TPK_ONE_SHAPE || !v->direct) {
             TPK_N(tpk_cv_dense)(v, ws, ap, copy, images, y + n * v->ds[0]);
             continue;
         }
@@ -637,8 +641,8 @@ TPK_COLD size_t TPK_N(tpk_conv_ws)(const tpk_conv *spec)
     if (tpk_conv_empty(&c)) {
         return 0;
     }
-    return (size_t)(TPK_N(tpk_st_fits)(&c) ? TPK_N(tpk_st_make)(&c).size
-                                           : TPK_N(tpk_conv_make)(&c).size);
+    return (size_t)(TPK_HAS_STENCIL(&c) ? TPK_N(tpk_st_make)(&c).size
+                                        : TPK_N(tpk_conv_make)(&c).size);
 }
 
 /* w packed once for every conv of these sizes: bytes, packing, and the conv that uses it. */
@@ -648,7 +652,7 @@ TPK_COLD size_t TPK_N(tpk_conv_packed_w_size)(const tpk_conv *spec)
     if (tpk_conv_empty(&c)) {
         return 0;
     }
-    if (TPK_N(tpk_st_fits)(&c)) {
+    if (TPK_HAS_STENCIL(&c)) {
         return (size_t)(c.oc * c.ker[1] * c.ker[2]) * sizeof(TPK_E);
     }
     const TPK_N(tpk_cv) v = TPK_N(tpk_conv_make)(&c);
@@ -673,7 +677,7 @@ TPK_COLD void TPK_N(tpk_conv_pack_w)(const tpk_conv *spec, const TPK_E *w, TPK_E
     if (tpk_conv_empty(&c)) {
         return;
     }
-    if (TPK_N(tpk_st_fits)(&c)) {
+    if (TPK_HAS_STENCIL(&c)) {
         TPK_N(tpk_st_pack_w)(&c, w, wp);
         return;
     }
@@ -695,7 +699,7 @@ TPK_COLD void TPK_N(tpk_conv_any)(const tpk_conv *spec, const TPK_E *x, const TP
     if (tpk_conv_empty(&c)) {
         return;
     }
-    if (TPK_N(tpk_st_fits)(&c)) {
+    if (TPK_HAS_STENCIL(&c)) {
         TPK_N(tpk_st_run)(&c, x, w, wp, y, ws);
         return;
     }
@@ -749,7 +753,7 @@ TPK_COLD size_t TPK_N(tpk_conv_dx_ws)(const tpk_conv *spec)
     if (tpk_conv_dx_empty(&c)) {
         return 0;
     }
-#if TPK_BITS == 32
+#if TPK_BITS == 32 && !TPK_ONE_SHAPE
     if (tpk_conv_has_blocks(&c)) {
         return (size_t)tpk_blocks_make(&c).size;
     }
@@ -769,7 +773,7 @@ TPK_COLD void TPK_N(tpk_conv_dx)(const tpk_conv *spec, const TPK_E *y, const TPK
     if (tpk_conv_dx_empty(&c)) {
         return;
     }
-#if TPK_BITS == 32
+#if TPK_BITS == 32 && !TPK_ONE_SHAPE
     if (tpk_conv_has_blocks(&c)) {
         tpk_blocks_run(&c, y, w, x, ws);
         return;

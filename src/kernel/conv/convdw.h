@@ -86,7 +86,9 @@ TPK_COLD TPK_N(tpk_cv_dw) TPK_N(tpk_conv_dw_make)(const tpk_conv *c)
     } else {
         v.runs = 0;
     }
-    TPK_N(tpk_cv_slide)(&v);
+    if (!TPK_ONE_SHAPE) {
+        TPK_N(tpk_cv_slide)(&v);
+    }
     v.joined = v.runs == 0 && c->ws[4] == 1 && c->ws[3] == c->ker[2] &&
                c->ws[2] == c->ker[1] * c->ker[2] && c->ws[1] == taps;
     v.slots = v.k == 0 ? 0 : tpk_i_min(c->batch, TPK_KC / pixels + 4);
@@ -357,19 +359,20 @@ TPK_COLD void TPK_N(tpk_conv_dw)(const tpk_conv *spec, const TPK_E *x, const TPK
         if (!v.p.flat) {
             TPK_N(tpk_cv_zero)(v.slots * v.copy_image, v.copies);
         }
-        const TPK_N(tpk_mm) q = {.m = v.m,
-                                 .n = v.n,
-                                 .k = v.k,
-                                 .c = v.joined ? wg : t,
-                                 .c_rs = v.joined ? c.ws[0] : v.n,
-                                 .piece = v.piece,
-                                 .open = (TPK_E *)(void *)((char *)ws + v.at_open),
-                                 .see_a = TPK_N(tpk_cv_dw_see_a),
-                                 .see_b = v.bundles > 0 ? TPK_N(tpk_cv_dw_see_b) : NULL,
-                                 .fill_a = TPK_N(tpk_cv_dw_fill_a),
-                                 .fill_b = TPK_N(tpk_cv_dw_fill_b),
-                                 .from = &v,
-                                 .ws = (char *)ws + v.at_mm};
+        const TPK_N(tpk_mm)
+            q = {.m = v.m,
+                 .n = v.n,
+                 .k = v.k,
+                 .c = v.joined ? wg : t,
+                 .c_rs = v.joined ? c.ws[0] : v.n,
+                 .piece = v.piece,
+                 .open = (TPK_E *)(void *)((char *)ws + v.at_open),
+                 .see_a = TPK_N(tpk_cv_dw_see_a),
+                 .see_b = !TPK_ONE_SHAPE && v.bundles > 0 ? TPK_N(tpk_cv_dw_see_b) : NULL,
+                 .fill_a = TPK_N(tpk_cv_dw_fill_a),
+                 .fill_b = TPK_N(tpk_cv_dw_fill_b),
+                 .from = &v,
+                 .ws = (char *)ws + v.at_mm};
         TPK_N(tpk_mm_run)(&q);
         for (int64_t i = 0; i < v.m && !v.joined; i++) {
             for (int64_t j = 0; j < v.n; j++) {

@@ -43,15 +43,19 @@
 #define TPK_MR 6
 #define TPK_EACH_ROWS(X) X(2) X(4) X(6)
 #else
-#define TPK_MR 4
-#define TPK_EACH_ROWS(X) X(2) X(4)
+#define TPK_MR 2
+#define TPK_EACH_ROWS(X) X(2)
 #endif
 #define TPK_NR (2 * TPK_VL)
-/* Few rows take four steps of k at a time, but not where a fused multiply-add is itself long. */
-#if TPK_VBYTES > 16 || defined(__aarch64__)
-#define TPK_WIDE_BY_FOUR 1
+/* Rows that four vectors of columns are taken for. */
+#if TPK_ONE_SHAPE
+#define TPK_FEW_ROWS 1
+#define TPK_EACH_WIDE(X) X(1)
+#define TPK_NARROW_ROWS 4
 #else
-#define TPK_WIDE_BY_FOUR 0
+#define TPK_FEW_ROWS 4
+#define TPK_EACH_WIDE(X) X(1) X(2) X(4)
+#define TPK_NARROW_ROWS 8
 #endif
 #define TPK_KC 512
 #define TPK_KC_PACKED 768  /* where B was packed before: nothing of it is written */
@@ -95,21 +99,27 @@
 
 #define TPK_APTR(p, row) const TPK_E *a##p = a + (row)*a_rs;
 #define TPK_CPTR(p, row) TPK_E *c##p = c + (row)*c_rs;
-#define TPK_OPENPTR(p, row) c##p = s->open + (row)*TPK_NC;
 #define TPK_ASTEP(p, row) a##p += a_cs;
 #define TPK_ZERO2(i, p, r, row) TPK_V c##i##_0 = {0}, c##i##_1 = {0};
 #define TPK_OPEN2(i, p, r, row)                                                                \
-    c##i##_0 = TPK_LOAD(s->open + (row)*TPK_NC);                                               \
-    c##i##_1 = TPK_LOAD(s->open + (row)*TPK_NC + TPK_VL);
+    c##i##_0 = at[2 * (i)];                                                                    \
+    c##i##_1 = at[2 * (i) + 1];
 #define TPK_ADD2(i, p, r, row)                                                                 \
-    c##i##_0 = sums[2 * (i)] + c##i##_0;                                                       \
-    c##i##_1 = sums[2 * (i) + 1] + c##i##_1;
+    c##i##_0 = at[2 * (i)] + c##i##_0;                                                         \
+    c##i##_1 = at[2 * (i) + 1] + c##i##_1;
 #define TPK_PUT2(i, p, r, row)                                                                 \
-    sums[2 * (i)] = c##i##_0;                                                                  \
-    sums[2 * (i) + 1] = c##i##_1;
-#define TPK_AHEAD2(i, p, r, row)                                                               \
-    __builtin_prefetch(c##p + ahead + (r)*c_rs, 1, 3);                                         \
-    __builtin_prefetch(c##p + ahead + (r)*c_rs + TPK_NR - 1, 1, 3);
+    at[2 * (i)] = c##i##_0;                                                                    \
+    at[2 * (i) + 1] = c##i##_1;
+/* The next tile of C is fetched while this one is done. */
+#define TPK_FETCH_NEXT(most)                                                                   \
+    {                                                                                          \
+        const TPK_E *next = c + rows * c_rs;                                                   \
+        _Pragma("GCC unroll 1") for (int i = 0; i < (most); i++, next += c_rs)                 \
+        {                                                                                      \
+            __builtin_prefetch(next, 1, 3);                                                    \
+            __builtin_prefetch(next + TPK_NR - 1, 1, 3);                                       \
+        }                                                                                      \
+    }
 /* What bounds the loop over k is how many instructions a step takes. An element of A is spread once
  * for both vectors of B, or by the multiply-adds themselves, which loads it twice: that is done for
  * some of the rows, whose address is a pointer and a constant. */
@@ -145,8 +155,8 @@ typedef struct {
 } TPK_N(tpk_chains);
 
 /* Registers are for the open chains; a compiler would put the sums there, too, and these elsewhere. */
-#define TPK_STAYS_IN_MEMORY(p) __asm__ volatile("" : : "r"(p) : "memory")
-/* What is closed, between a tile and C. */
+#define TPK_STAYS_IN_MEMORY(p) __asm__ volatile("" : "+r"(p) : : "memory")
+/* A tile's vectors, between memory of their own and rows of C or of open chains. */
 TPK_OUT void TPK_N(tpk_sums)(TPK_V *sums, int64_t most, int64_t vectors, int64_t rows, TPK_E *c,
                              int64_t c_rs, int64_t n, int back)
 {
@@ -163,42 +173,61 @@ TPK_OUT void TPK_N(tpk_sums)(TPK_V *sums, int64_t most, int64_t vectors, int64_t
     }
 }
 
+/* Before and after a panel of k: what is closed, in C, and behind that the open chain. */
+TPK_OUT void TPK_N(tpk_sums_pass)(TPK_V *sums, int64_t most, int64_t vectors, int64_t rows,
+                                  TPK_E *c, int64_t c_rs, int64_t n, int closed, int open,
+                                  TPK_E *opened, int back)
+{
+    if (closed) {
+        TPK_N(tpk_sums)(sums, most, vectors, rows, c, c_rs, n, back);
+    }
+    if (open) {
+        TPK_N(tpk_sums)
+        (sums + most * vectors, most, vectors, rows, opened, TPK_NC, vectors * TPK_VL, back);
+    }
+}
+
 /* A tile goes over k by chains: TPK_EACH_CHAIN { the loop over `left` k } TPK_CLOSE. A row that is
- * there twice is read twice before it is written. */
+ * there twice is read twice before it is written. A tile's code is mostly this, not its loop, so nothing of it
+ * is there twice, and what is rare is a function. */
 #define TPK_EACH_CHAIN(most, vectors)                                                          \
-    TPK_V sums[(most) * (vectors)];                                                            \
+    TPK_V sums[2 * (most) * (vectors)];                                                        \
     int more = s->more;                                                                        \
-    if (more) {                                                                                \
-        TPK_N(tpk_sums)(sums, most, vectors, rows, c, c_rs, n, 0);                             \
+    if (more || s->room < TPK_CHAIN) {                                                         \
+        TPK_N(tpk_sums_pass)                                                                   \
+        (sums, most, vectors, rows, c, c_rs, n, more, s->room < TPK_CHAIN, s->open, 0);        \
     }                                                                                          \
     for (int64_t room = s->room;; room = TPK_CHAIN, more = 1) {                                \
-        int64_t left = tpk_i_min(k, room);                                                     \
-        TPK_STAYS_IN_MEMORY(sums);                                                             \
+        const int64_t went = tpk_i_min(k, room);                                               \
+        int64_t left = went;                                                                   \
+        TPK_V *at = sums;                                                                      \
         TPK_R##most(TPK_ZERO##vectors);                                                        \
         if (room < TPK_CHAIN) {                                                                \
+            at += (most) * (vectors);                                                          \
+            TPK_STAYS_IN_MEMORY(at);                                                           \
             TPK_R##most(TPK_OPEN##vectors)                                                     \
-        }                                                                                      \
-        k -= left;
-/* A tile's code is mostly this, not its loop, so nothing of it is there twice: what was closed is added
- * in registers, wherever it goes from there, and a chain that stays open is stored as if its place was C. */
-#define TPK_WHOLE2 m0 = m1 = TPK_MASK(TPK_VL);
+        }
 #define TPK_CLOSE(most, vectors)                                                               \
-    if (k == 0 && s->stays) {                                                                  \
+    k -= went;                                                                                 \
+    const int stays = k == 0 && s->stays;                                                      \
+    at = sums + (stays ? (most) * (vectors) : 0);                                              \
+    TPK_STAYS_IN_MEMORY(at);                                                                   \
+    if (!stays) {                                                                              \
         if (more) {                                                                            \
-            TPK_N(tpk_sums)(sums, most, vectors, rows, c, c_rs, n, 1);                         \
+            TPK_R##most(TPK_ADD##vectors)                                                      \
         }                                                                                      \
-        more = 0;                                                                              \
-        c_rs = TPK_NC;                                                                         \
-        TPK_P##most(TPK_OPENPTR) TPK_WHOLE##vectors                                            \
+        if (k == 0) {                                                                          \
+            TPK_P##most(TPK_CPTR) TPK_MASKS##vectors TPK_R##most(TPK_DONE##vectors) return;    \
+        }                                                                                      \
     }                                                                                          \
-    if (more) {                                                                                \
-        TPK_R##most(TPK_ADD##vectors)                                                          \
+    TPK_R##most(TPK_PUT##vectors) if (k == 0)                                                  \
+    {                                                                                          \
+        TPK_N(tpk_sums_pass)                                                                   \
+        (sums, most, vectors, rows, c, c_rs, n, more, 1, s->open, 1);                          \
+        return;                                                                                \
     }                                                                                          \
-    if (k == 0) {                                                                              \
-        TPK_R##most(TPK_DONE##vectors) return;                                                 \
-    }                                                                                          \
-    TPK_R##most(TPK_PUT##vectors)                                                              \
     }
+#define TPK_MASKS2 const TPK_M m0 = TPK_MASK(n), m1 = TPK_MASK(n - TPK_VL);
 
 /* C[rows][n <= NR] = A B over k. The second vector of B lies at b + b_gs. */
 #define TPK_TILE(most)                                                                         \
@@ -207,11 +236,8 @@ TPK_OUT void TPK_N(tpk_sums)(TPK_V *sums, int64_t most, int64_t vectors, int64_t
                                        int64_t b_gs, TPK_E *c, int64_t c_rs, int64_t n,        \
                                        const TPK_N(tpk_chains) * s)                            \
     {                                                                                          \
-        TPK_M m0 = TPK_MASK(n), m1 = TPK_MASK(n - TPK_VL);                                     \
-        TPK_P##most(TPK_APTR) TPK_P##most(TPK_CPTR);                                           \
-        const int64_t ahead = rows * c_rs; /* the next tile of C, while this one is done */    \
-        const int64_t b_ahead = TPK_AHEAD * b_rs;                                              \
-        TPK_R##most(TPK_AHEAD2);                                                               \
+        TPK_P##most(TPK_APTR) const int64_t b_ahead = TPK_AHEAD * b_rs;                        \
+        TPK_FETCH_NEXT(most)                                                                   \
         TPK_EACH_CHAIN(most, 2)                                                                \
         for (; left > 0; left--) {                                                             \
             TPK_TILE_STEP(most)                                                                \
@@ -253,22 +279,25 @@ TPK_EACH_ROWS(TPK_TILE)
                                         const TPK_E *b, int64_t b_rs, int64_t b_gs, TPK_E *c,  \
                                         int64_t c_rs, int64_t n, const TPK_N(tpk_chains) * s)  \
     {                                                                                          \
-        TPK_M m0 = TPK_MASK(n), m1 = TPK_MASK(n - TPK_VL);                                     \
-        TPK_P##most(TPK_CPTR);                                                                 \
-        const int64_t ahead = rows * c_rs, b_ahead = TPK_AHEAD * b_rs;                         \
-        TPK_R##most(TPK_AHEAD2);                                                               \
+        const int64_t b_ahead = TPK_AHEAD * b_rs;                                              \
+        TPK_FETCH_NEXT(most)                                                                   \
         TPK_EACH_CHAIN(most, 2)                                                                \
         for (; left > 0; left--) {                                                             \
             TPK_PANEL_STEP(most)                                                               \
         }                                                                                      \
         TPK_CLOSE(most, 2)                                                                     \
     }
+#if !TPK_ONE_SHAPE
 TPK_EACH_ROWS(TPK_PANEL)
+#endif
 
 TPK_FN void TPK_N(tpk_panel)(int64_t rows, int64_t k, const TPK_E *a, const TPK_E *b,
                              int64_t b_rs, int64_t b_gs, TPK_E *c, int64_t c_rs, int64_t n,
                              const TPK_N(tpk_chains) * s)
 {
+#if TPK_ONE_SHAPE
+    TPK_N(tpk_tile2)(rows, k, a, 1, 2, b, b_rs, b_gs, c, c_rs, n, s);
+#else
     switch (tpk_i_even(rows)) {
 #define TPK_CASE(most)                                                                         \
     case most:                                                                                 \
@@ -279,6 +308,7 @@ TPK_FN void TPK_N(tpk_panel)(int64_t rows, int64_t k, const TPK_E *a, const TPK_
     default:
         break;
     }
+#endif
 }
 
 TPK_FN void TPK_N(tpk_tile)(int64_t rows, int64_t k, const TPK_E *a, int64_t a_rs, int64_t a_cs,
@@ -302,25 +332,26 @@ TPK_FN void TPK_N(tpk_tile)(int64_t rows, int64_t k, const TPK_E *a, int64_t a_r
     }
 }
 
-/* Four vectors of columns for one to four rows; the third and fourth lie at b + b_gs. */
-#define TPK_EACH_WIDE(X) X(1) X(2) X(4)
+/* Four vectors of columns for few rows, four steps of k at a time; the third and fourth lie at b + b_gs. */
 #define TPK_ZERO4(i, p, r, row)                                                                \
     TPK_V c##i##_0 = {0}, c##i##_1 = {0}, c##i##_2 = {0}, c##i##_3 = {0};
 #define TPK_OPEN4(i, p, r, row)                                                                \
-    TPK_OPEN2(i, p, r, row)                                                                    \
-    c##i##_2 = TPK_LOAD(s->open + (row)*TPK_NC + 2 * TPK_VL);                                  \
-    c##i##_3 = TPK_LOAD(s->open + (row)*TPK_NC + 3 * TPK_VL);
+    c##i##_0 = at[4 * (i)];                                                                    \
+    c##i##_1 = at[4 * (i) + 1];                                                                \
+    c##i##_2 = at[4 * (i) + 2];                                                                \
+    c##i##_3 = at[4 * (i) + 3];
 #define TPK_ADD4(i, p, r, row)                                                                 \
-    c##i##_0 = sums[4 * (i)] + c##i##_0;                                                       \
-    c##i##_1 = sums[4 * (i) + 1] + c##i##_1;                                                   \
-    c##i##_2 = sums[4 * (i) + 2] + c##i##_2;                                                   \
-    c##i##_3 = sums[4 * (i) + 3] + c##i##_3;
+    c##i##_0 = at[4 * (i)] + c##i##_0;                                                         \
+    c##i##_1 = at[4 * (i) + 1] + c##i##_1;                                                     \
+    c##i##_2 = at[4 * (i) + 2] + c##i##_2;                                                     \
+    c##i##_3 = at[4 * (i) + 3] + c##i##_3;
 #define TPK_PUT4(i, p, r, row)                                                                 \
-    sums[4 * (i)] = c##i##_0;                                                                  \
-    sums[4 * (i) + 1] = c##i##_1;                                                              \
-    sums[4 * (i) + 2] = c##i##_2;                                                              \
-    sums[4 * (i) + 3] = c##i##_3;
-#define TPK_WHOLE4 TPK_WHOLE2 m2 = m3 = TPK_MASK(TPK_VL);
+    at[4 * (i)] = c##i##_0;                                                                    \
+    at[4 * (i) + 1] = c##i##_1;                                                                \
+    at[4 * (i) + 2] = c##i##_2;                                                                \
+    at[4 * (i) + 3] = c##i##_3;
+#define TPK_MASKS4                                                                             \
+    TPK_MASKS2 const TPK_M m2 = TPK_MASK(n - 2 * TPK_VL), m3 = TPK_MASK(n - 3 * TPK_VL);
 #define TPK_STEP4(i, p, r, row)                                                                \
     {                                                                                          \
         const TPK_E e = a##p[(r)*a_rs];                                                        \
@@ -336,17 +367,19 @@ TPK_FN void TPK_N(tpk_tile)(int64_t rows, int64_t k, const TPK_E *a, int64_t a_r
     TPK_STOREM(c##p + (r)*c_rs + 2 * TPK_VL, c##i##_2, m2);                                    \
     TPK_STOREM(c##p + (r)*c_rs + 3 * TPK_VL, c##i##_3, m3);
 
+/* Else a register is kept for where each of the steps reads. */
+#define TPK_ON_ITS_WAY(p) __asm__("" : "+r"(p))
 #define TPK_WIDE_STEP(most)                                                                    \
     {                                                                                          \
         const TPK_V b0 = TPK_LOAD(b), b1 = TPK_LOAD(b + TPK_VL);                               \
         const TPK_V b2 = TPK_LOAD(b + b_gs), b3 = TPK_LOAD(b + b_gs + TPK_VL);                 \
-        const TPK_E *const b_ahead = b + TPK_AHEAD * b_rs;                                     \
-        __builtin_prefetch(b_ahead);                                                           \
-        __builtin_prefetch(b_ahead + TPK_VL);                                                  \
-        __builtin_prefetch(b_ahead + b_gs);                                                    \
-        __builtin_prefetch(b_ahead + b_gs + TPK_VL);                                           \
+        __builtin_prefetch(b + b_ahead);                                                       \
+        __builtin_prefetch(b + b_ahead + TPK_VL);                                              \
+        __builtin_prefetch(b + b_ahead + b_gs);                                                \
+        __builtin_prefetch(b + b_ahead + b_gs + TPK_VL);                                       \
         TPK_R##most(TPK_STEP4) TPK_P##most(TPK_ASTEP);                                         \
         b += b_rs;                                                                             \
+        TPK_ON_ITS_WAY(b);                                                                     \
     }
 #define TPK_WIDE(most)                                                                         \
     TPK_OUT void TPK_N(tpk_wide##most)(int64_t rows, int64_t k, const TPK_E *a, int64_t a_rs,  \
@@ -354,11 +387,9 @@ TPK_FN void TPK_N(tpk_tile)(int64_t rows, int64_t k, const TPK_E *a, int64_t a_r
                                        int64_t b_gs, TPK_E *c, int64_t c_rs, int64_t n,        \
                                        const TPK_N(tpk_chains) * s)                            \
     {                                                                                          \
-        TPK_M m0 = TPK_MASK(n), m1 = TPK_MASK(n - TPK_VL);                                     \
-        TPK_M m2 = TPK_MASK(n - 2 * TPK_VL), m3 = TPK_MASK(n - 3 * TPK_VL);                    \
-        TPK_P##most(TPK_APTR) TPK_P##most(TPK_CPTR);                                           \
+        TPK_P##most(TPK_APTR) const int64_t b_ahead = TPK_AHEAD * b_rs;                        \
         TPK_EACH_CHAIN(most, 4)                                                                \
-        for (; TPK_WIDE_BY_FOUR && left >= 4; left -= 4) {                                     \
+        for (; !TPK_ONE_SHAPE && left >= 4; left -= 4) {                                       \
             TPK_WIDE_STEP(most) TPK_WIDE_STEP(most) TPK_WIDE_STEP(most) TPK_WIDE_STEP(most)    \
         }                                                                                      \
         for (; left > 0; left--) {                                                             \
@@ -372,7 +403,7 @@ TPK_FN void TPK_N(tpk_wide)(int64_t rows, int64_t k, const TPK_E *a, int64_t a_r
                             const TPK_E *b, int64_t b_rs, int64_t b_gs, TPK_E *c, int64_t c_rs,
                             int64_t n, const TPK_N(tpk_chains) * s)
 {
-    switch (rows < 3 ? rows : 4) {
+    switch (rows < 3 ? rows : TPK_FEW_ROWS) {
 #define TPK_CASE(most)                                                                         \
     case most:                                                                                 \
         TPK_N(tpk_wide##most)(rows, k, a, a_rs, a_cs, b, b_rs, b_gs, c, c_rs, n, s);           \
@@ -548,7 +579,7 @@ TPK_OUT TPK_N(tpk_mm_plan) TPK_N(tpk_mm_make_plan)(const TPK_N(tpk_mm) * q)
     /* Turning A costs as much as some nine columns. Rows that are a multiple of 2 KiB apart would
      * fight for the same lines of the cache. */
     s.a_flat = !q->ap && !q->fill_a && (q->m == 1 || q->a_cs == 1 || q->a_rs == 1) &&
-               (q->m <= 4 || (q->n <= 8 * TPK_NR && q->a_rs * size % 2048 != 0));
+               (q->m <= TPK_FEW_ROWS || (q->n <= 8 * TPK_NR && q->a_rs * size % 2048 != 0));
     s.kc = tpk_i_ceil(k, tpk_i_ceil(k, q->bp ? TPK_KC_PACKED : TPK_KC));
     s.kc = tpk_i_ceil(s.kc, TPK_CHAIN) * TPK_CHAIN;
     s.nc = TPK_NC;
@@ -593,7 +624,7 @@ TPK_OUT void TPK_N(tpk_mm_straight)(const TPK_N(tpk_mm) * q)
     const TPK_N(tpk_mm_plan) plan = TPK_N(tpk_mm_make_plan)(q), *const s = &plan;
     const int64_t parts = s->rows.parts;
     const int64_t per = parts <= TPK_MOST_PANELS ? TPK_MOST_PANELS : TPK_PANELS;
-    const int64_t wide = q->m <= 4 ? 2 : 1;
+    const int64_t wide = q->m <= TPK_FEW_ROWS ? 2 : 1;
     const int64_t line = 64 / (int64_t)sizeof(TPK_E);
     const int64_t a_room = TPK_N(tpk_mm_a_room)(q->m, q->k);
     TPK_E *const aw = q->ws, *const bw = aw + a_room;
@@ -764,7 +795,7 @@ TPK_COLD size_t TPK_N(tpk_gemm_ws)(int64_t m, int64_t n, int64_t k)
     return (size_t)room * sizeof(TPK_E);
 }
 
-/* One vector of columns or less, and one to 8 rows, of a B that is read where it lies, over one chain:
+/* One vector of columns or less, and one to TPK_NARROW_ROWS rows, of a B that is read where it lies, over one chain:
  * `most` rows are computed, the last one again where there are fewer. */
 TPK_IN void TPK_N(tpk_narrow_of)(int most, int64_t m, int64_t n, int64_t k, const TPK_E *a,
                                  int64_t a_rs, int64_t a_cs, const TPK_E *b, int64_t b_rs,
@@ -805,7 +836,7 @@ TPK_OUT void TPK_N(tpk_narrow_chain)(int64_t m, int64_t n, int64_t k, const TPK_
 {
     if (m == 1) {
         TPK_N(tpk_narrow_of)(1, m, n, k, a, a_rs, a_cs, b, b_rs, c, c_rs, more);
-    } else if (m <= 4) {
+    } else if (m <= 4 || TPK_NARROW_ROWS == 4) {
         TPK_N(tpk_narrow_of)(4, m, n, k, a, a_rs, a_cs, b, b_rs, c, c_rs, more);
     } else {
         TPK_N(tpk_narrow_of)(8, m, n, k, a, a_rs, a_cs, b, b_rs, c, c_rs, more);
@@ -840,14 +871,15 @@ TPK_FN void TPK_N(tpk_gemm)(int64_t m, int64_t n, int64_t k, const TPK_E *a, int
     /* Small ones are over before a plan would be made. */
     if (b_cs == 1 && m > 0 && n > 0 && n <= TPK_VL && k > 0 && k <= TPK_FULL &&
         (m <= 16 || TPK_N(tpk_narrow_pays)(n, k, a_rs, b_rs))) {
-        for (int64_t i = 0; i < m; i += 8) {
+        for (int64_t i = 0; i < m; i += TPK_NARROW_ROWS) {
             TPK_N(tpk_narrow)
-            (tpk_i_min(8, m - i), n, k, a + i * a_rs, a_rs, a_cs, b, b_rs, c + i * c_rs, c_rs);
+            (tpk_i_min(TPK_NARROW_ROWS, m - i), n, k, a + i * a_rs, a_rs, a_cs, b, b_rs,
+             c + i * c_rs, c_rs);
         }
         return;
     }
-    if (b_cs == 1 && m > 0 && m <= tpk_i_min(TPK_MR, 8) && n <= 2 * TPK_NR && k <= TPK_KC &&
-        k > 0) {
+    if (b_cs == 1 && m > 0 && m <= tpk_i_min(TPK_MR, TPK_NARROW_ROWS) && n <= 2 * TPK_NR &&
+        k <= TPK_KC && k > 0) {
         const TPK_N(tpk_chains) whole = {.room = TPK_CHAIN};
         int64_t j = 0;
         for (; j + TPK_NR <= n; j += TPK_NR) {

@@ -40,6 +40,13 @@
 #define TPK_COLD static __attribute__((noinline, noclone, cold, unused))
 #endif
 
+/* Where a fused multiply-add is a function, it is all that takes time: then one shape of each tile will do. */
+#if !defined(__FMA__) && !defined(__AVX512F__) && !defined(__aarch64__)
+#define TPK_ONE_SHAPE 1
+#else
+#define TPK_ONE_SHAPE 0
+#endif
+
 #define TPK_CHAIN 64 /* products of a contraction in one chain of fma (gemm.h) */
 
 #define TPK_E TPK_CAT(tpk_f, TPK_BITS)
