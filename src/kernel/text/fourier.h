@@ -206,36 +206,52 @@ static __attribute__((unused)) int64_t FN(fft)(const tpk_view *in, const tpk_vie
 
 /* ---- roots of unity ----------------------------------------------------------------------------------- */
 
-/* exp(-2 pi i k / n), 0 <= 8 k <= n: at most an eighth of a turn. */
-static inline __attribute__((unused)) FN(fft_number) FN(fft_eighth)(int64_t k, int64_t n)
+#ifndef TPK_FFT_BLOCK
+#define TPK_FFT_BLOCK 4
+/* n cosines and sines of turn * (from / whole), turn * ((from + step) / whole), ...; by vectors all of a block. */
+static void __attribute__((noinline, unused))
+tpk_fft_turns(int64_t n, int64_t from, int64_t step, int64_t whole, tpk_f64 turn,
+              tpk_f64 *restrict c, tpk_f64 *restrict s)
 {
-    const tpk_f64 angle = (tpk_f64)k / (tpk_f64)n * 6.283185307179586;
-    const FN(fft_number) y = {(T)tpk_cos_f64(angle), -(T)tpk_sin_f64(angle)};
-    return y;
+    tpk_f64 angle[TPK_FFT_BLOCK];
+    const int64_t all = TPK_VBYTES > 16 || n > TPK_FFT_BLOCK ? TPK_FFT_BLOCK : n;
+    for (int64_t i = 0; i < all; i++) {
+        angle[i] = (tpk_f64)(from + i * step) / (tpk_f64)whole * turn;
+    }
+    for (int64_t i = 0; i < all; i++) {
+        c[i] = tpk_cos_f64(angle[i]);
+        s[i] = tpk_sin_f64(angle[i]);
+    }
+}
+#endif
+
+/* From k to before `end`: cosines and sines, or exchanged, of turn * (from / n) on; `left`: of the left half. */
+static void __attribute__((noinline, unused))
+FN(fft_arc)(FN(fft_number) * w, int64_t k, int64_t end, int64_t n, int64_t from, int64_t step,
+            tpk_f64 turn, int exchanged, int left)
+{
+    tpk_f64 of[2][TPK_FFT_BLOCK];
+    for (; k < end; k += TPK_FFT_BLOCK, from += step * TPK_FFT_BLOCK) {
+        tpk_fft_turns(end - k, from, step, n, turn, of[exchanged], of[!exchanged]);
+        for (int64_t i = 0; i < TPK_FFT_BLOCK && k + i < end; i++) {
+            w[k + i].r = left ? -(T)of[0][i] : (T)of[0][i];
+            w[k + i].i = -(T)of[1][i];
+        }
+    }
 }
 
-/* All n of them, of which one in eight is computed. */
+/* All n of them; of angles up to an eighth of a turn sines and cosines are computed. */
 static void __attribute__((unused)) FN(fft_roots)(int64_t n, T *pairs)
 {
     FN(fft_number) *const w = (FN(fft_number) *)(void *)pairs;
-    const int64_t eighth = n / 8;
-    for (int64_t k = 0; k <= eighth; k++) {
-        w[k] = FN(fft_eighth)(k, n);
-    }
-    for (int64_t k = eighth + 1; 4 * k <= n;
-         k++) { /* a quarter less so many: 4 n - 16 k of 16 n */
-        const tpk_f64 angle = (tpk_f64)(n - 4 * k) / (tpk_f64)n * 1.5707963267948966;
-        w[k].r = (T)tpk_sin_f64(angle);
-        w[k].i = -(T)tpk_cos_f64(angle);
-    }
-    for (int64_t k = n / 4 + 1; 2 * k <= n; k++) { /* a half less so many */
-        const tpk_f64 angle = (tpk_f64)(n - 2 * k) / (tpk_f64)n * 3.141592653589793;
-        const int steep = 4 * (n - 2 * k) > n; /* more than an eighth: from the quarter */
-        const tpk_f64 rest = (tpk_f64)(4 * k - n) / (tpk_f64)n * 1.5707963267948966;
-        w[k].r = steep ? -(T)tpk_sin_f64(rest) : -(T)tpk_cos_f64(angle);
-        w[k].i = steep ? -(T)tpk_cos_f64(rest) : -(T)tpk_sin_f64(angle);
-    }
-    for (int64_t k = n / 2 + 1; k < n; k++) {
+    const tpk_f64 turn = 6.283185307179586;
+    const int64_t a = n / 8 + 1, b = n / 4 + 1, c = (3 * n + 7) / 8, d = n / 2 + 1;
+    FN(fft_arc)(w, 0, a, n, 0, 1, turn, 0, 0);
+    FN(fft_arc)(w, a, b, n, n - 4 * a, -4, turn / 4, 1, 0); /* a quarter less k / n turns */
+    FN(fft_arc)(w, b, c, n, 4 * b - n, 4, turn / 4, 1, 1);  /* what is more than a quarter */
+    const int64_t last = c > b ? c : b;
+    FN(fft_arc)(w, last, d, n, n - 2 * last, -2, turn / 2, 0, 1); /* a half less so many */
+    for (int64_t k = d; k < n; k++) {
         w[k].r = w[n - k].r;
         w[k].i = -w[n - k].i;
     }
