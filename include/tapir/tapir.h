@@ -1,5 +1,5 @@
 /* tapir: everything. Start reading at tensor.h, ops.h, composites.h, indexing.h, linalg.h, random.h,
- * grad.h, graph.h, nn.h, train.h, state.h, archive.h, control.h, capture.h, onnx.h. */
+ * grad.h, kernel.h, graph.h, nn.h, train.h, state.h, archive.h, control.h, capture.h, onnx.h. */
 #ifndef TAPIR_TAPIR_H
 #define TAPIR_TAPIR_H
 
@@ -11,6 +11,7 @@
 #include "grad.h"
 #include "graph.h"
 #include "indexing.h"
+#include "kernel.h"
 #include "linalg.h"
 #include "nn.h"
 #include "onnx.h"

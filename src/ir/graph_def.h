@@ -43,6 +43,8 @@ struct tp_graph {
     struct tpi_body *body; /* of a body: what it is (ir/body.h) */
     struct tpi_body **bodies; /* of its blocks; freed with it */
     int n_bodies, bodies_size;
+    bool
+        leaves; /* it is made to be written to a file: kernels of the user's become what stands for them */
     /* Of a program's graph (pass/fold.c): its constants before any was folded, what folding may add to
      * them now, and what it has added since the last time. */
     size_t own_bytes, may_fold, was_folded;
@@ -65,6 +67,13 @@ _Static_assert(offsetof(tp_graph, dims) == 0, "tpi_dims_of reads it there");
  *   param              of a body (ir/body.h): what its block gives it
  *   cond, loop, output blocks and what comes out of them (ir/body.h)
  * Operands in[] of kind TPI_SOURCE are concrete tensors, of all others nodes of the graph. */
+
+static inline bool tpi_graph_leaves(const tp_graph *g)
+{
+    while (g->parent)
+        g = g->parent;
+    return g->leaves;
+}
 
 /* Adds a node of given type and shape; never NULL. The result belongs to the open scope too. */
 tp_tensor *tpi_graph_node(tp_graph *g, tpi_at at, const tpi_op *op, int n_in,

@@ -153,12 +153,26 @@ typedef enum tpi_effort {
     TPI_CHEAP  /* costs no more to compute again than to keep */
 } tpi_effort;
 
-/* What a run may find wrong with a matrix. */
+/* What a run may find wrong with a matrix; or its kernel, which is a node's own, with anything. */
 typedef enum tpi_refusal {
     TPI_REFUSES_NOTHING,
     TPI_REFUSES_SINGULAR,
-    TPI_REFUSES_INDEFINITE
+    TPI_REFUSES_INDEFINITE,
+    TPI_REFUSES_AS_IT_LIKES
 } tpi_refusal;
+
+/* The kernel of a node that has its own, a function of the user's (op/own_kernel.c). */
+typedef struct tpi_own_call {
+    /* Computes the result. in[] are looked at for their types; `room` has tpi_own_room bytes, and behind them
+     * those of each operand with gaps, in steps of 64. 0, or 1: it could not. */
+    int64_t (*run)(const void *attrs, int n_in, tp_tensor *const *in,
+                   const struct tpk_view *operands, const struct tpk_view *out, void *room);
+    /* Then: the error. */
+    tp_tensor *(*refuse)(tp_ctx *ctx, tpi_at at, const void *attrs);
+    /* What stands for it in a file, as nodes of `to`; or the failed tensor. */
+    tp_tensor *(*leave)(tp_graph *to, tpi_at at, int n_in, tp_tensor *const *in,
+                        const void *attrs);
+} tpi_own_call;
 
 struct tpi_op {
     const char *name;
@@ -182,6 +196,8 @@ struct tpi_op {
     const char *text, *fn; /* kind TPI_CALL: file and function in src/kernel: the
                                        function is tpk_<fn>_<type of operand call_dtype> */
     const tpi_call *call;  /* its instances, by element type */
+    const tpi_own_call
+        *own; /* kind TPI_CALL, instead of these: each node has a kernel of its own */
     int isa_call; /* TPI_ISA_...: for eager use and programs, instead; TPI_ISA_of_op: those that `call` has
                                        behind its types, [2 TPI_SET_... + is it f64], linked with the op alone */
     bool planes; /* all of one type; places of the first two axes are

@@ -43,6 +43,8 @@ static tpi_call_form form_of(const tpi_kernel *k, const tp_tensor *t)
         return TPI_CALL_COPY;
     if (op->kind != TPI_CALL)
         return TPI_CALL_SET;
+    if (op->own)
+        return TPI_CALL_OWN;
     const bool has_call = op->call && op->call[tpi_call_key(op, t->in, t)->dtype];
     return op->contract && !has_call ? TPI_CALL_CONTRACTION : TPI_CALL_VIEWS;
 }

@@ -19,6 +19,7 @@ typedef enum tpi_call_form {
     TPI_CALL_SET,        /* nothing is called: the only element is a size, or true, */
     TPI_CALL_COPY,       /* or elements are copied in row-major order */
     TPI_CALL_VIEWS,      /* a tpi_call: of views, and attributes */
+    TPI_CALL_OWN,        /* the node's own kernel: of views */
     TPI_CALL_CONTRACTION /* of src/kernel, with a struct that says all */
 } tpi_call_form;
 

@@ -184,7 +184,10 @@ static __attribute__((noinline)) tp_tensor *note(tp_ctx *ctx, tpi_at at, const t
                    .in = in,
                    .attrs = attrs};
     tp_tensor *failed = tpi_infer_op(&q);
-    return failed ? failed : declare(&q, g);
+    if (failed)
+        return failed;
+    return op->own && tpi_graph_leaves(g) ? op->own->leave(g, at, n_in, in, attrs)
+                                          : declare(&q, g);
 }
 
 /* With good operands; g: the graph that it is put in, or NULL. */

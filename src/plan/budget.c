@@ -424,7 +424,7 @@ static void compute_again(redoing *d, int node)
     const double flops = tpi_node_flops(&sizes, t);
     if (d->f->now.again[node])
         return;
-    if (d->failed || t->op->draws || kind == TPI_SOURCE || kind == TPI_EFFECT ||
+    if (d->failed || t->op->draws || t->op->own || kind == TPI_SOURCE || kind == TPI_EFFECT ||
         kind == TPI_BLOCK || kind == TPI_PORT || (flops > 0 && !d->c->all)) {
         d->failed = true;
         return;

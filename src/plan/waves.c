@@ -31,8 +31,9 @@ static cost cost_of(const tpi_cuts *cuts, const tpi_plan_step *s)
     cost c = {0, 0, cuts->in[s->first]};
     for (int i = s->first; i < s->first + s->n && !c.apart; i++) {
         const tpi_kernel *k = &f->plan->kernels[i];
-        /* random numbers are drawn in program order */
-        c.apart = k->kind == TPI_KERNEL_BLOCK || f->plan->graph->nodes[k->root]->op->draws;
+        /* random numbers are drawn in program order, and the user's code runs on the user's thread */
+        const tpi_op *op = f->plan->graph->nodes[k->root]->op;
+        c.apart = k->kind == TPI_KERNEL_BLOCK || op->draws || op->own;
         if (c.apart)
             break;
         const tpi_work w = tpi_kernel_work(&f->sizes, f->plan, i);

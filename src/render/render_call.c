@@ -2,7 +2,11 @@
 #include "render/render_call.h"
 
 #include "lower/call_code.h"
+#include "op/own_kernel.h"
 #include "op/random_position.h"
+#include "op/sizes.h"
+
+#include <string.h>
 
 static const char *type_of(const tp_tensor *t)
 {
@@ -51,6 +55,18 @@ static void put_memories(tpi_render *r, const tpi_call_code *c)
             tpi_render_memory(r, memory, false);
     }
     tpi_render_memory(r, result, true);
+}
+
+void tpi_render_elsewhere(tpi_render *r, tpi_str *other, const tpi_call_code *c,
+                          void (*put)(tpi_render *r, const tpi_call_code *c))
+{
+    const tpi_str body = r->body;
+    r->has_slots = false;
+    r->body = *other;
+    put(r, c);
+    *other = r->body;
+    r->body = body;
+    r->has_slots = true;
 }
 
 /* ---- functions of src/kernel ------------------------------------------------------------------------ */
@@ -150,6 +166,45 @@ static void put_function_call(tpi_render *r, int kernel, const tpi_call_code *c)
         tpi_str_printf(&r->body, "    return library->call[%s](in, &out, attr);\n}\n", call);
 }
 
+/* ---- kernels of the user's ------------------------------------------------------------------------- */
+
+/* Is it known to have none? */
+static bool has_gaps(const tpi_call_code *c, const tp_tensor *x)
+{
+    int64_t flat[TP_MAX_RANK];
+    return !tpi_sizes_strides(c->node->graph->dims, x->rank, x->shape, flat) ||
+           memcmp(flat, x->stride, (size_t)x->rank * sizeof *flat) != 0;
+}
+
+/* What tpi_own_call.run takes. */
+static void put_own_room(tpi_render *r, const tpi_call_code *c)
+{
+    tpi_str_printf(&r->body, "    need = %zu", tpi_own_room(c->n_in));
+    for (int i = 0; i < c->n_in; i++) {
+        const tp_tensor *x = c->in[i];
+        if (!has_gaps(c, x))
+            continue;
+        tpi_str_printf(&r->body, " + ((int64_t)%zu", tp_dtype_size((tp_dtype)x->dtype));
+        for (int k = 0; k < x->rank; k++) {
+            tpi_str_put(&r->body, " * (");
+            tpi_render_size(r, x->shape[k]);
+            tpi_str_put(&r->body, ")");
+        }
+        tpi_str_put(&r->body, " + 63) / 64 * 64");
+    }
+    tpi_str_put(&r->body, ";\n    most = need > most ? need : most;\n");
+}
+
+/* It is told by its number, as a text has no addresses. */
+static void put_own_call(tpi_render *r, int kernel, const tpi_call_code *c)
+{
+    put_views(r, c);
+    tpi_str_printf(&r->body,
+                   "    return library->own(library->program, %s, in, &out, scratch);\n}\n",
+                   NUMBER(r->plan->first_kernel + kernel));
+    tpi_render_elsewhere(r, &r->scratch, c, put_own_room);
+}
+
 /* ---- what is no call -------------------------------------------------------------------------------- */
 
 static void put_only_element(tpi_render *r, const tpi_call_code *c)
@@ -192,6 +247,8 @@ void tpi_render_call(tpi_render *r, int n)
         put_copy(r, c);
     else if (c->form == TPI_CALL_VIEWS)
         put_function_call(r, n, c);
+    else if (c->form == TPI_CALL_OWN)
+        put_own_call(r, n, c);
     else if (c->form == TPI_CALL_CONTRACTION)
         tpi_render_contraction(r, n, c);
 }

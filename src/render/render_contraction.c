@@ -286,19 +286,6 @@ static void put_pack(tpi_render *r, const tpi_call_code *c)
         r->n_packed, is_conv ? ", scratch" : "");
 }
 
-/* To another text than the kernel's, which has no slots. */
-static void put_to(tpi_render *r, tpi_str *other, const tpi_call_code *c,
-                   void (*put)(tpi_render *r, const tpi_call_code *c))
-{
-    const tpi_str body = r->body;
-    r->has_slots = false;
-    r->body = *other;
-    put(r, c);
-    *other = r->body;
-    r->body = body;
-    r->has_slots = true;
-}
-
 /* Do all products read what one has packed? Filters are packed for each convolution. */
 static bool is_shared(const tpi_call_code *c)
 {
@@ -328,12 +315,12 @@ void tpi_render_contraction(tpi_render *r, int n, const tpi_call_code *c)
         put_library_call(r, c, room);
     }
     PUT("    return 0;\n}\n");
-    put_to(r, &r->scratch, c, put_scratch);
+    tpi_render_elsewhere(r, &r->scratch, c, put_scratch);
     if (packed && is_shared(c))
         r->packed_of[r->plan->first_kernel + n] = room + 1;
     if (!packed || room < r->n_packed)
         return;
-    put_to(r, &r->packed, c, put_room);
-    put_to(r, &r->pack, c, put_pack);
+    tpi_render_elsewhere(r, &r->packed, c, put_room);
+    tpi_render_elsewhere(r, &r->pack, c, put_pack);
     r->n_packed++;
 }

@@ -114,6 +114,21 @@ static const tp_tensor *node_of_kernel(const tpi_plan *plan, int kernel)
     return plan->graph->nodes[plan->kernels[kernel - plan->first_kernel].root];
 }
 
+static int64_t run_own(const void *program, int64_t kernel, const tpk_view *in,
+                       const tpk_view *out, void *room)
+{
+    const tp_program *p = program;
+    const tp_tensor *t = node_of_kernel(tpi_plan_of_kernel(p->plan, (int)kernel), (int)kernel);
+    return t->op->own->run(t->attrs, t->n_in, t->in, in, out, room);
+}
+
+void tpi_program_hand(const tp_program *p, tpk_library *l)
+{
+    l->call = p->c.calls;
+    l->own = run_own;
+    l->program = p;
+}
+
 static void stopped_at(const tp_program *p, const int64_t *fail)
 {
     const int kernel = (int)fail[0];
@@ -130,6 +145,10 @@ static void fail_at(const tp_program *p, const int64_t *fail)
     const long long position = (long long)(fail[1] - 1);
     if (tpi_program_says_why(p, t))
         return;
+    if (t->op->own) {
+        t->op->own->refuse(p->ctx, at, t->attrs);
+        return;
+    }
     if (t->op->refuses) {
         tpi_fail_status(p->ctx, at, t->op->name, TP_E_VALUE, "matrix %lld %s", position,
                         tpi_refusal_text(t->op));

@@ -107,7 +107,7 @@ static bool find_cuts(tp_program *p)
     tpi_library_runs(&p->library, p->cuts);
     if (p->cuts && p->cuts->n_waves) {
         tpi_library_runs(&p->cuts->library, p->cuts->alone);
-        p->cuts->library.call = p->c.calls;
+        tpi_program_hand(p, &p->cuts->library);
     }
     return p->cuts || !(what.bands || what.waves);
 }
@@ -250,7 +250,7 @@ static void set_library(tp_program *p)
     p->team = (tpi_team){.kernels = p->ctx->kernels, .pool = p->ctx->pool};
     tpi_team_library(&p->team, &p->library);
     tpi_library_runs(&p->library, p->cuts);
-    p->library.call = p->c.calls;
+    tpi_program_hand(p, &p->library);
     p->library.stop = &p->ctx->interrupted;
     p->library.max_turns = p->ctx->max_turns;
     p->library.tick = p->watch ? p->watch->tick : NULL;

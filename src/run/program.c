@@ -2,6 +2,7 @@
 #include "base/env.h"
 #include "base/float_mode.h"
 #include "ir/body.h"
+#include "pass/leave.h"
 #include "pass/optimize.h"
 #include "pass/prune.h"
 #include "plan/budget.h"
@@ -255,6 +256,8 @@ static bool make(tp_program *p, tp_graph *g, tpi_at at, int n_feeds, const char 
     p->roots = roots.v;
     if (ok)
         p->graph = tpi_prune(g, opt && opt->freeze, p->n_feeds, p->feeds, p->n_roots, p->roots);
+    if (p->graph && p->leaves)
+        p->graph = tpi_make_leave(p->graph, p->n_feeds, p->feeds, p->n_roots, p->roots);
     if (ok && opt && opt->freeze && p->n_commits) {
         tpi_fail_status(p->ctx, at, p->what, TP_E_STATE,
                         "what is fetched assigns a variable, but variables are frozen");
@@ -288,10 +291,11 @@ static bool make(tp_program *p, tp_graph *g, tpi_at at, int n_feeds, const char 
            (p->engine == TP_ENGINE_TILES || tpi_program_start_c(p));
 }
 
-tp_program *tpi_program_new(tp_graph *g, tpi_at at, const char *what, bool all_writes,
-                            int n_feeds, const char *const *feeds, int n,
-                            const char *const *fetches, const tp_compile_options *opt)
+tp_program *tpi_program_new(tp_graph *g, tpi_at at, const tpi_purpose *purpose, int n_feeds,
+                            const char *const *feeds, int n, const char *const *fetches,
+                            const tp_compile_options *opt)
 {
+    const char *what = purpose->what;
     if (!fetches || (n_feeds && !feeds)) {
         tpi_fail_status(g->ctx, at, what, TP_E_NULL, "the names of the %s are NULL",
                         fetches ? "feeds" : "fetches");
@@ -333,7 +337,8 @@ tp_program *tpi_program_new(tp_graph *g, tpi_at at, const char *what, bool all_w
     p->ctx->unlend = unlend;
     tpi_heads_reserve(p->ctx); /* runs in a steady state ask for no memory */
     p->what = what;
-    p->all_writes = all_writes;
+    p->all_writes = purpose->all_writes;
+    p->leaves = purpose->leaves;
     p->used = "none";
     const tpi_paused around = tpi_pause(p->ctx, at);
     const tp_status before = p->ctx->status;
@@ -353,8 +358,8 @@ tp_program *tp_graph_compile_at(const char *file, int line, tp_graph *g, int n_f
                                 const char *const *feeds, int n, const char *const *fetches,
                                 const tp_compile_options *opt)
 {
-    return g ? tpi_program_new(g, TPI_AT(file, line), "tp_graph_compile", false, n_feeds, feeds,
-                               n, fetches, opt)
+    static const tpi_purpose purpose = {.what = "tp_graph_compile"};
+    return g ? tpi_program_new(g, TPI_AT(file, line), &purpose, n_feeds, feeds, n, fetches, opt)
              : NULL;
 }
 

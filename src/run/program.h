@@ -58,6 +58,7 @@ struct tp_program {
     tp_ctx *ctx;
     tpi_bump lists;   /* memory of this, and of those that are as long always */
     const char *what; /* made it, for errors */
+    bool leaves;      /* what is written to a file is all that it is for */
     bool all_writes;  /* assignments are done, whether what is fetched needs them or not */
     tp_graph *graph;  /* after passes */
     int n_feeds, n_fetches, n_roots, n_commits;
@@ -96,10 +97,17 @@ struct tp_program {
     struct tp_runner *runners; /* that use its code */
 };
 
-/* As tp_graph_compile, for `what`; with `all_writes` every assignment of the graph is done. */
-tp_program *tpi_program_new(tp_graph *g, tpi_at at, const char *what, bool all_writes,
-                            int n_feeds, const char *const *feeds, int n,
-                            const char *const *fetches, const tp_compile_options *opt);
+/* What a program is made for. */
+typedef struct tpi_purpose {
+    const char *what; /* in errors */
+    bool all_writes;  /* every assignment of the graph is done */
+    bool leaves;      /* it is written to a file (pass/leave.h) */
+} tpi_purpose;
+
+/* As tp_graph_compile. */
+tp_program *tpi_program_new(tp_graph *g, tpi_at at, const tpi_purpose *purpose, int n_feeds,
+                            const char *const *feeds, int n, const char *const *fetches,
+                            const tp_compile_options *opt);
 
 /* tp_graph_save_c, for what may be called otherwise. */
 typedef struct tpi_saving {
@@ -211,6 +219,8 @@ tpi_fusing tpi_program_fusing(const tp_program *p, const char *skip);
 bool tpi_program_plan(tp_program *p, const char *skip);
 /* Renders the plan and starts its compiler; false when memory is out. */
 bool tpi_program_start_c(tp_program *p);
+/* The library gets the kernels that this program calls. */
+void tpi_program_hand(const tp_program *p, tpk_library *l);
 /* Bytes of scratch memory for a run by this library and its cuts, but for waves; of a nest, for one thread. */
 size_t tpi_program_scratch(const tp_program *p, const tpk_library *l);
 size_t tpi_program_nest_room(const tp_program *p);

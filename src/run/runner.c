@@ -176,7 +176,7 @@ static tp_runner *make(tp_program *p)
             r->outputs_size += bytes_now(p, p->plan->buffers[i].like);
     r->team = (tpi_team){.kernels = p->ctx->kernels};
     tpi_team_library(&r->team, &r->library);
-    r->library.call = p->c.calls;
+    tpi_program_hand(p, &r->library);
     r->library.stop = &p->ctx->interrupted;
     r->library.max_turns = p->ctx->max_turns;
     r->feed = tpi_bump_take(&r->memory, (size_t)r->n_feeds, sizeof *r->feed);

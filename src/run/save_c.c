@@ -67,14 +67,15 @@ static tp_program *make_program(const tpi_saving *s)
 {
     tp_compile_options opt = {.engine = TP_ENGINE_REFERENCE,
                               .memory_limit = s->options.memory_limit};
-    tp_program *p = tpi_program_new(s->g, s->at, s->what, s->all_writes, s->n_in, s->inputs,
-                                    s->n_out, s->fetches, &opt);
+    const tpi_purpose purpose = {.what = s->what, .all_writes = s->all_writes, .leaves = true};
+    tp_program *p =
+        tpi_program_new(s->g, s->at, &purpose, s->n_in, s->inputs, s->n_out, s->fetches, &opt);
     if (!p || p->n_commits || s->options.state)
         return p;
     tp_program_free(p);
     opt.freeze = true;
-    return tpi_program_new(s->g, s->at, s->what, s->all_writes, s->n_in, s->inputs, s->n_out,
-                           s->fetches, &opt);
+    return tpi_program_new(s->g, s->at, &purpose, s->n_in, s->inputs, s->n_out, s->fetches,
+                           &opt);
 }
 
 static bool refuses(const tpi_saving *s, const tp_program *p)

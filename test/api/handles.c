@@ -183,6 +183,14 @@ static void summed(bed *b, double weight)
     tp_gradient_sum_free(s);
 }
 
+static bool fills(void *user, int n_in, const tp_elements *in, const tp_elements *out)
+{
+    (void)user, (void)n_in, (void)in;
+    memset(out->data, 0, (size_t)out->count * tp_dtype_size(out->dtype));
+    return true;
+}
+static const tp_kernel zeros = {.name = "zeros", .compute = fills};
+
 /* clang-format off */
 #define ARGUMENTS                                                                              \
     SIZE(tp_for_begin, count, loop(b, v))                                                      \
@@ -429,6 +437,8 @@ static void summed(bed *b, double weight)
     PLAIN(tp_irfft, n, tp_irfft(tp_full(b->tp, TP_F32, TP_DIMS(3, 2), 1), 0, v))               \
     PLAIN(tp_tensor_new, shape, tp_tensor_new(b->tp, TP_F32, TP_DIMS(v), NULL))                \
     PLAIN(tp_tensor_wrap, shape, tp_tensor_wrap(b->tp, TP_F32, TP_DIMS(v), b, NULL, NULL))     \
+    SIZE(tp_kernel_apply, shape,                                                               \
+         tp_kernel_apply(&zeros, NULL, 1, &b->x, TP_F32, TP_DIMS(v)))                        \
     PLAIN(tp_full, shape, tp_full(b->tp, TP_F32, TP_DIMS(v), 1))                               \
     REAL(tp_full, value, tp_full(b->tp, TP_F32, TP_DIMS(2), v))                                \
     REAL(tp_scalar, value, tp_scalar(b->tp, TP_F32, v))                                        \

@@ -1,4 +1,4 @@
-/* Misuse of grad.h. */
+/* Misuse of grad.h and kernel.h. */
 #include "misuse.h"
 
 #include <math.h>
@@ -267,6 +267,38 @@ MISUSE(tp_hook_on)
     BAD(b, TP_E_CTX, tp_hook_on(b->param, other));
 }
 
+static bool fills(void *user, int n_in, const tp_elements *in, const tp_elements *out)
+{
+    (void)user, (void)n_in, (void)in;
+    memset(out->data, 0, (size_t)out->count * tp_dtype_size(out->dtype));
+    return true;
+}
+
+MISUSE(tp_kernel_apply)
+{
+    static const tp_kernel zeros = {.name = "zeros", .compute = fills}, no_name = {.compute = fills},
+                           no_compute = {.name = "zeros"};
+    what = "zeros";
+    OPERAND(b, b->f, tp_kernel_apply(&zeros, NULL, 1, &x, TP_F32, TP_DIMS(2)));
+    OPERAND(b, b->param, tp_kernel_apply(&zeros, NULL, 2, ((tp_tensor *[]){b->i, x}), TP_BOOL, 0, NULL));
+    BAD_NIL(b, tp_kernel_apply(&zeros, NULL, 0, &b->f, TP_F32, TP_DIMS(2)));
+    BAD_NIL(b, tp_kernel_apply(&zeros, NULL, -1, &b->f, TP_F32, TP_DIMS(2)));
+    BAD_NIL(b, tp_kernel_apply(&zeros, NULL, 1, NULL, TP_F32, TP_DIMS(2)));
+    BAD(b, TP_E_SHAPE, tp_kernel_apply(&zeros, NULL, 1, &b->f, TP_F32, TP_MAX_RANK + 1, absurd));
+    BAD(b, TP_E_SHAPE, tp_kernel_apply(&zeros, NULL, 1, &b->f, TP_F32, -1, absurd));
+    BAD(b, TP_E_NULL, tp_kernel_apply(&zeros, NULL, 1, &b->f, TP_F32, 1, NULL));
+    what = "own_kernel";
+    BAD(b, TP_E_SHAPE, tp_kernel_apply(&zeros, NULL, 1, &b->f, TP_F32, TP_DIMS(-2)));
+    BAD(b, TP_E_SHAPE, tp_kernel_apply(&zeros, NULL, 1, &b->node, TP_F32, TP_DIMS(-2)));
+    BAD(b, TP_E_SHAPE, tp_kernel_apply(&zeros, NULL, 1, &b->f, TP_F32, TP_DIMS(tp_symbol(b->g, "n"))));
+    BAD(b, TP_E_DTYPE, tp_kernel_apply(&zeros, NULL, 1, &b->f, TP_N_DTYPES, TP_DIMS(2)));
+    BAD(b, TP_E_DTYPE, tp_kernel_apply(&zeros, NULL, 1, &b->f, (tp_dtype)-1, TP_DIMS(2)));
+    what = "tp_kernel_apply";
+    BAD(b, TP_E_NULL, tp_kernel_apply(NULL, NULL, 1, &b->f, TP_F32, TP_DIMS(2)));
+    BAD(b, TP_E_NULL, tp_kernel_apply(&no_name, NULL, 1, &b->f, TP_F32, TP_DIMS(2)));
+    BAD(b, TP_E_NULL, tp_kernel_apply(&no_compute, NULL, 1, &b->f, TP_F32, TP_DIMS(2)));
+}
+
 const misuse misuse_grad[] = {
     LISTED(tp_require_grad),
     LISTED(tp_requires_grad),
@@ -287,5 +319,6 @@ const misuse misuse_grad[] = {
     LISTED(tp_hook_free),
     LISTED(tp_hooked),
     LISTED(tp_hook_on),
+    LISTED(tp_kernel_apply),
     {0},
 };

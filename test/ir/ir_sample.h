@@ -11,6 +11,7 @@
 #include "tapir/composites.h"
 #include "tapir/control.h"
 #include "tapir/indexing.h"
+#include "tapir/kernel.h"
 #include "tapir/linalg.h"
 #include "tapir/random.h"
 
@@ -31,6 +32,15 @@ static inline tp_tensor *sample_data(tp_ctx *tp, tp_dtype dtype, int rank, const
     return MUST(tp_reshape(t, rank, shape));
 }
 
+static inline bool sample_compute(void *user, int n_in, const tp_elements *in,
+                                  const tp_elements *out)
+{
+    (void)user, (void)n_in, (void)in;
+    for (int64_t i = 0; i < out->count; i++)
+        ((float *)out->data)[i] = (float)i;
+    return true;
+}
+
 static inline void sample_elements(tp_ctx *tp, tp_tensor *x, tp_tensor *n)
 {
     tp_tensor *pos = MUST(tp_add(tp_abs(x), tp_scalar(tp, TP_F32, 0.5)));
@@ -43,6 +53,8 @@ static inline void sample_elements(tp_ctx *tp, tp_tensor *x, tp_tensor *n)
     MUST(tp_min(x, pos)), MUST(tp_max(x, pos)), MUST(tp_mod(x, pos));
     tp_tensor *lt = MUST(tp_lt(x, pos)), *le = MUST(tp_le(x, pos));
     MUST(tp_eq(x, pos)), MUST(tp_ne(x, pos)), MUST(tp_gt(x, pos)), MUST(tp_ge(x, pos));
+    static const tp_kernel own = {.name = "own", .compute = sample_compute};
+    MUST(tp_kernel_apply(&own, NULL, 1, &x, TP_F32, TP_DIMS(tp_dim(x, 0), 2)));
     MUST(tp_and(lt, le)), MUST(tp_or(lt, le)), MUST(tp_xor(lt, le)), MUST(tp_where(lt, x, pos));
 }
 

@@ -7,6 +7,14 @@
 
 /* ---- begin, end ------------------------------------------------------------------------------ */
 
+static tp_graph *leaving_graph(tp_ctx *ctx)
+{
+    tp_graph *g = tp_graph_new(ctx);
+    if (g)
+        g->leaves = true;
+    return g;
+}
+
 bool tpi_walk_begin(tpi_walk *w)
 {
     tpi_mem *m = &w->ctx->mem;
@@ -22,7 +30,7 @@ bool tpi_walk_begin(tpi_walk *w)
     w->incoming = tpi_take(m, (size_t)w->incoming_size * sizeof *w->incoming);
     if (!w->steps || !w->outside || !w->incoming)
         tpi_no_memory(w->ctx, w->at, w->what);
-    w->g = w->steps && w->outside && w->incoming ? tp_graph_new(w->ctx) : NULL;
+    w->g = w->steps && w->outside && w->incoming ? leaving_graph(w->ctx) : NULL;
     return w->g;
 }
 
@@ -315,7 +323,7 @@ bool tpi_walk_flow(tpi_walk *w, int n_in, const char *const *names, tp_tensor **
                         "%s", w->no_flow);
     else if (!ok && flow && w->no_flow) {
         tp_graph_free(w->g);
-        w->g = tp_graph_new(w->ctx);
+        w->g = leaving_graph(w->ctx);
     }
     return ok;
 }

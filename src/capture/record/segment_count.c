@@ -11,11 +11,9 @@
 
 static uint64_t hash_attrs(uint64_t h, const tpi_step *s)
 {
-    int64_t flat[TPI_MAX_FLAT_ATTRS];
     if (!s->op || !s->op->attrs_size || tpi_is_draw(s->op)) /* where it draws is no matter */
         return h;
-    const int n = tpi_flatten_attrs(s->op, s->attrs, flat);
-    return tpi_hash_step(h, tpi_hash64(flat, (size_t)n * sizeof *flat));
+    return tpi_hash_step(h, tpi_hash64(s->attrs, s->op->attrs_size));
 }
 
 static uint64_t hash_step(uint64_t h, const tpi_step *s)

@@ -11,7 +11,8 @@
 /* A program, which all segments and basic blocks of a function share whose graphs have the same text. */
 struct tpi_shared {
     tpi_shared *next;
-    char *text; /* of the graph; from tp_alloc */
+    char *text;     /* of the graph; from tp_alloc */
+    tpi_str untold; /* and what it does not say: which kernels of the user's are called */
     tp_program *program;
     int *symbol_of; /* by number of a symbol in the program: its number in the segment */
     bool ready, failed;

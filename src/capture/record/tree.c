@@ -16,8 +16,22 @@ bool tpi_attr_is_size(const tpi_op *op, int flat)
     return false;
 }
 
+size_t tpi_told_attrs(const tpi_op *op)
+{
+    size_t end = 0;
+    for (const tpi_attr *t = op->attrs; t && t->name; t++) {
+        const bool list = t->type == TPI_ATTR_LIST || t->type == TPI_ATTR_DIMS;
+        const size_t own = t->offset + (list ? sizeof(tpi_list) : sizeof(int64_t));
+        end = own > end ? own : end;
+    }
+    return end;
+}
+
 bool tpi_attrs_alike(const tpi_op *op, const void *a, const void *b)
 {
+    const size_t end = tpi_told_attrs(op), rest = op->attrs_size > end ? op->attrs_size - end : 0;
+    if (rest && memcmp((const char *)a + end, (const char *)b + end, rest) != 0)
+        return false;
     for (const tpi_attr *t = op->attrs; t && t->name; t++) {
         const char *x = (const char *)a + t->offset, *y = (const char *)b + t->offset;
         size_t bytes = sizeof(int64_t);

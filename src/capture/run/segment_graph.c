@@ -54,6 +54,8 @@ static void symbolic_attrs(const building *b, int i, const site *p, void *attrs)
     int64_t flat[TPI_MAX_FLAT_ATTRS], out[TPI_MAX_FLAT_ATTRS];
     tpi_dims *dims = b->g->dims;
     const int n = tpi_flatten_attrs(t->op, p->attrs, flat);
+    if (t->op->attrs_size)
+        memcpy(attrs, p->attrs, t->op->attrs_size); /* what is in no table, too */
     for (int k = 0; k < n; k++) {
         out[k] = flat[k];
         if (!tpi_is_size(t->op, flat, k))
@@ -218,22 +220,51 @@ static void find_symbols(tp_ctx *ctx, tpi_shared *p)
     }
 }
 
+static void put_untold(const tp_graph *g, tpi_str *out)
+{
+    for (int i = 0; i < g->n_nodes; i++) {
+        const tp_tensor *t = g->nodes[i];
+        tpi_body *bodies[2];
+        const int n = tpi_is_block(t) ? tpi_bodies_of(t, bodies) : 0;
+        for (int k = 0; k < n; k++)
+            put_untold(bodies[k]->graph, out);
+        if (!t->op->own)
+            continue;
+        const size_t told = tpi_told_attrs(t->op);
+        tpi_str_add(out, (const char *)t->attrs + told, t->op->attrs_size - told);
+    }
+}
+
+static bool is_of(const tpi_shared *p, const char *text, const tpi_str *untold)
+{
+    return strcmp(p->text, text) == 0 && p->untold.len == untold->len &&
+           (!untold->len || memcmp(p->untold.text, untold->text, untold->len) == 0);
+}
+
 tpi_shared *tpi_shared_for(tp_function *f, tp_graph *g, tpi_at at, int n_in, int n_out,
                            bool waits)
 {
     tpi_mem *m = &f->ctx->mem;
     char *text = tp_graph_text(g);
-    for (tpi_shared *p = f->programs; p && text; p = p->next)
-        if (strcmp(p->text, text) == 0) {
+    tpi_str untold = TPI_STR(m);
+    put_untold(g, &untold);
+    const bool known = text && !untold.failed;
+    for (tpi_shared *p = f->programs; p && known; p = p->next)
+        if (is_of(p, text, &untold)) {
             tp_free(f->ctx, text);
+            tpi_str_free(&untold);
             return p;
         }
-    tpi_shared *p = text ? tpi_take(m, sizeof *p) : NULL;
+    tpi_shared *p = known ? tpi_take(m, sizeof *p) : NULL;
     if (!p) {
         tp_free(f->ctx, text);
+        tpi_str_free(&untold);
         return NULL;
     }
-    *p = (tpi_shared){.next = f->programs, .text = text, .waits = waits && tpi_has_compiler(f)};
+    *p = (tpi_shared){.next = f->programs,
+                      .text = text,
+                      .untold = untold,
+                      .waits = waits && tpi_has_compiler(f)};
     p->program = compile(f, g, at, n_in, n_out,
                          p->waits              ? TP_ENGINE_TILES
                          : tpi_has_compiler(f) ? TP_ENGINE_AUTO
@@ -300,6 +331,7 @@ void tpi_shared_free(tp_function *f)
         tpi_give_back(&f->ctx->mem, p->pointers, (size_t)n_pointers * sizeof *p->pointers);
         tp_program_free(p->program);
         tp_free(f->ctx, p->text);
+        tpi_str_free(&p->untold);
         tpi_give_back(&f->ctx->mem, p, sizeof *p);
     }
     f->programs = NULL;

@@ -118,6 +118,10 @@ typedef struct tpk_library {
     void *watch;
     /* By kernel of the program that is a call: the op's kernel for the element type. */
     int64_t (*const *call)(const tpk_view *in, const tpk_view *out, const int64_t *attr);
+    /* Calls the kernel of the user's that this kernel of the program is; 0, or 1: it could not. */
+    int64_t (*own)(const void *program, int64_t kernel, const tpk_view *in, const tpk_view *out,
+                   void *room);
+    const void *program;
 } tpk_library;
 
 #endif

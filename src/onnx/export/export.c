@@ -5,6 +5,7 @@
 #include "ir/body.h"
 #include "onnx/export/export_inner.h"
 #include "op/random_position.h"
+#include "pass/leave.h"
 #include "pass/optimize.h"
 #include "pass/prune.h"
 
@@ -349,14 +350,18 @@ static bool find_named(tp_graph *g, tpi_at at, int n, const char *const *names, 
     return true;
 }
 
-/* The graph itself, or a copy of what the nodes need that can run as it is. NULL: the error is set. */
-static tp_graph *settled(tp_graph *g, int n_in, int n_out, tp_tensor **nodes)
+/* The graph itself, or a copy of what the nodes need that can run as it is, and leave. NULL: the error is set. */
+static tp_graph *settled(tp_graph *g, tpi_at at, int n_in, int n_out, tp_tensor **nodes)
 {
     tpi_rule_error why;
-    if (tpi_is_runnable(g, &why))
+    if (tpi_is_runnable(g, &why) && tpi_leaves_as_it_is(g))
         return g;
+    const tpi_paused around = tpi_pause(g->ctx, at);
     tp_graph *copy = tpi_prune(g, false, n_in, nodes, n_out, nodes + n_in);
-    return copy ? tpi_make_runnable(copy, n_in, nodes, n_out, nodes + n_in) : NULL;
+    copy = copy ? tpi_make_leave(copy, n_in, nodes, n_out, nodes + n_in) : NULL;
+    copy = copy ? tpi_make_runnable(copy, n_in, nodes, n_out, nodes + n_in) : NULL;
+    tpi_resume(g->ctx, around);
+    return copy;
 }
 
 tp_status tp_onnx_save_at(const char *file, int line, tp_graph *g, const char *path, int n_in,
@@ -380,7 +385,7 @@ tp_status tp_onnx_save_at(const char *file, int line, tp_graph *g, const char *p
     if (find_named(g, at, n_in, inputs, nodes) &&
         find_named(g, at, n_out, outputs, nodes + n_in)) {
         const tpi_onnx_block block = {.outputs = nodes + n_in};
-        tp_graph *copy = settled(g, n_in, n_out, nodes);
+        tp_graph *copy = settled(g, at, n_in, n_out, nodes);
         const tpi_onnx_saving m = {.what = what_saves,
                                    .at = at,
                                    .g = copy,

@@ -611,3 +611,37 @@ CALL(tp_hook_on)
     tp_hook_free(h);
     return good;
 }
+
+/* ---- kernels of one's own ------------------------------------------------------------------------------------- */
+
+static bool own_compute(void *user, int n_in, const tp_elements *in, const tp_elements *out)
+{
+    const bool some = in[n_in - 1].count > 0;
+    (void)user;
+    memset(out->data, some ? *(const char *)in[n_in - 1].data & 1 : 0,
+           (size_t)out->count * tp_dtype_size(out->dtype));
+    return out->count != 3;
+}
+
+/* Good ones, and ones of another shape. */
+static tp_tensor *own_reference(void *user, int n_in, tp_tensor *const *in)
+{
+    monkey *m = user;
+    return rarely(m) ? NULL : rarely(m) ? tensor(m) : tp_square(in[n_in - 1]);
+}
+
+CALL(tp_kernel_apply)
+{
+    static const tp_kernel kernels[] = {
+        {"own", own_compute, own_reference, false},
+        {"own", own_compute, own_reference, true },
+        {"own", own_compute, NULL,          false}
+    };
+    many x;
+    list l;
+    const tp_kernel *k = rarely(m) ? NULL : &kernels[below(m, 3)];
+    tensors(m, &x, 1 + below(m, 2));
+    sizes(m, &l);
+    const tp_dtype t = dtype(m);
+    return put(m, tp_kernel_apply(k, m, x.n, x.in, t, l.n, l.v));
+}

@@ -450,7 +450,7 @@ NAMES = {
     "tp_rsqrt": unary(lambda v: 1 / np.sqrt(v)), "tp_sin": unary(np.sin), "tp_cos": unary(np.cos),
     "tp_tanh": unary(np.tanh), "tp_sigmoid": unary(sigmoid), "tp_erf": unary(erf), "tp_floor": unary(np.floor),
     "tp_ceil": unary(np.ceil), "tp_round": unary(np.rint), "tp_not": unary(np.invert),
-    "smooth_abs": unary(lambda v: np.sqrt(v * v + 1)), "polar": polar, "tp_detach": unary(lambda v: v), "tp_cast": cast, "tp_add": binary(np.add), "tp_sub": binary(np.subtract),
+    "smooth_abs": unary(lambda v: np.sqrt(v * v + 1)), "polar": polar, "gated": binary(lambda a, b: (a + b) * a), "tp_detach": unary(lambda v: v), "tp_cast": cast, "tp_add": binary(np.add), "tp_sub": binary(np.subtract),
     "tp_mul": binary(np.multiply), "tp_div": binary(either(np.divide, int_div)), "tp_min": binary(np.minimum),
     "tp_max": binary(np.maximum), "tp_pow": binary(either(float_pow, int_pow)),
     "tp_mod": binary(either(float_mod, lambda a, b: a % b if b else 0)), "tp_eq": compare(np.equal),

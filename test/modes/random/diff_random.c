@@ -481,12 +481,14 @@ static void run_batch(run *r, int number, int n, const program *programs)
 }
 
 /* Variables and calls are what the tests of capture are about; rows, stacks and copies are
- * of tapes; what is assumed is of imported models; slopes of gamma numbers have no gradient. */
+ * of tapes; what is assumed is of imported models; slopes of gamma numbers have no gradient, and kernels of the
+ * user's own have cases. */
 static bool all_met(const run *r)
 {
-    static const tpi_opcode apart[] = {
-        TPI_OP_variable, TPI_OP_assign, TPI_OP_group, TPI_OP_call,   TPI_OP_result,
-        TPI_OP_row,      TPI_OP_stack,  TPI_OP_copy,  TPI_OP_assume, TPI_OP_gamma_slope};
+    static const tpi_opcode apart[] = {TPI_OP_variable,    TPI_OP_assign,    TPI_OP_group,
+                                       TPI_OP_call,        TPI_OP_result,    TPI_OP_row,
+                                       TPI_OP_stack,       TPI_OP_copy,      TPI_OP_assume,
+                                       TPI_OP_gamma_slope, TPI_OP_own_kernel};
     bool all = true;
     for (int i = 0; i < TPI_N_OPS; i++) {
         bool met = r->met[i];
