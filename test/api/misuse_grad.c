@@ -278,14 +278,15 @@ MISUSE(tp_kernel_apply)
 {
     static const tp_kernel zeros = {.name = "zeros", .compute = fills}, no_name = {.compute = fills},
                            no_compute = {.name = "zeros"};
+    const int64_t many[TP_MAX_RANK + 1] = {0};
     what = "zeros";
     OPERAND(b, b->f, tp_kernel_apply(&zeros, NULL, 1, &x, TP_F32, TP_DIMS(2)));
     OPERAND(b, b->param, tp_kernel_apply(&zeros, NULL, 2, ((tp_tensor *[]){b->i, x}), TP_BOOL, 0, NULL));
     BAD_NIL(b, tp_kernel_apply(&zeros, NULL, 0, &b->f, TP_F32, TP_DIMS(2)));
     BAD_NIL(b, tp_kernel_apply(&zeros, NULL, -1, &b->f, TP_F32, TP_DIMS(2)));
     BAD_NIL(b, tp_kernel_apply(&zeros, NULL, 1, NULL, TP_F32, TP_DIMS(2)));
-    BAD(b, TP_E_SHAPE, tp_kernel_apply(&zeros, NULL, 1, &b->f, TP_F32, TP_MAX_RANK + 1, absurd));
-    BAD(b, TP_E_SHAPE, tp_kernel_apply(&zeros, NULL, 1, &b->f, TP_F32, -1, absurd));
+    BAD(b, TP_E_SHAPE, tp_kernel_apply(&zeros, NULL, 1, &b->f, TP_F32, TP_MAX_RANK + 1, many));
+    BAD(b, TP_E_SHAPE, tp_kernel_apply(&zeros, NULL, 1, &b->f, TP_F32, -1, many));
     BAD(b, TP_E_NULL, tp_kernel_apply(&zeros, NULL, 1, &b->f, TP_F32, 1, NULL));
     what = "own_kernel";
     BAD(b, TP_E_SHAPE, tp_kernel_apply(&zeros, NULL, 1, &b->f, TP_F32, TP_DIMS(-2)));
