@@ -90,6 +90,8 @@ static inline void sample_moves(tp_ctx *tp, tp_graph *g, tp_tensor *x)
     MUST(tp_put_along_add(x, along, taken, 1)), MUST(tp_one_hot(index, 4, TP_F32));
     MUST(tp_one_hot(along, 9, TP_BOOL));
     MUST(tp_uniform_like(x, -0.25, 1e-3)), MUST(tp_normal_like(x, 0, 2));
+    tp_tensor *wide = MUST(tp_exp(tp_cast(x, TP_F64)));
+    MUST(tp_grad(MUST(tp_gamma(wide)), wide));
     tp_tensor *sum =
         MUST(tpi_rows_none(TPI_AT("rows.c", 1), sample_data(tp, TP_F32, TP_DIMS(6, 6))));
     MUST(tpi_rows_add(TPI_AT("rows.c", 2), sum, x, x));

@@ -213,7 +213,7 @@ static void check_case(look *l, const op_case *c)
     tp_close(l->tp);
 }
 
-/* Ops that blocks make, on numbers. */
+/* Ops that blocks and other ops make, on numbers. */
 static bool check_others(look *l)
 {
     l->tp = tp_open(NULL);
@@ -229,7 +229,10 @@ static bool check_others(look *l)
         {2, {5, 4}}
     };
     const tpi_index_attrs third = {2};
+    tp_tensor *wide = tp_exp(tp_cast(x, TP_F64)), *keys = tp_cast(tp_mul(wide, 1e9), TP_I64);
     const bool ok =
+        check_op(l, &tpi_op_gamma, 2, (tp_tensor *[]){wide, keys}, NULL) &&
+        check_op(l, &tpi_op_gamma_slope, 2, (tp_tensor *[]){wide, tp_square(wide)}, NULL) &&
         check_op(l, &tpi_op_add_rows, 3, rows, NULL) &&
         check_op(l, &tpi_op_stack, 2, two, NULL) && check_op(l, &tpi_op_enter, 1, &x, NULL) &&
         check_op(l, &tpi_op_row, 1, &x, &third) && check_op(l, &tpi_op_assume, 1, &x, &taken);
