@@ -199,9 +199,9 @@ typedef struct tpi_pure {
     int n_called, called_size;
     tp_function **called; /* others that its calls call: what they watch it watches */
     bool stale;           /* that has changed: recordings go before the next call */
-    uint64_t hooks; /* that the context had come and gone then: so they do, when more have */
-    int impure;     /* recordings that contradicted others */
-    tpi_why why;    /* it is no longer replayed */
+    uint64_t hooks;       /* that the context had come and gone then: so they do, when more have */
+    int impure;           /* recordings that contradicted others */
+    tpi_why why;          /* it is no longer replayed */
     tpi_at why_at;
     int64_t replays, abandoned;
     bool combined; /* a replay went a way that no recording had: the tree may not have it */
@@ -274,9 +274,9 @@ tpi_step *tpi_step_head(tpi_step *s);
 /* Cuts the segment that begins at `head` behind each step in it that `splits`, which is taken back. False:
  * memory is out, nothing else has changed. */
 bool tpi_segment_split(tp_ctx *ctx, tpi_step *head);
-/* Equal attributes, but for sizes, and for where a random op draws? */
 /* How many bytes of its attributes are in the table. Behind them there may be pointers, to functions of the user's. */
 size_t tpi_told_attrs(const tpi_op *op);
+/* Equal attributes, but for sizes, and for where a random op draws? */
 bool tpi_attrs_alike(const tpi_op *op, const void *a, const void *b);
 /* The next step in program order, NULL at the end: depth first. */
 tpi_step *tpi_tree_walk(const tpi_tree *tree, const tpi_step *s);

@@ -8,7 +8,8 @@
 #include "capture/capture_def.h"
 #include "op/op.h"
 
-/* A program, which all segments and basic blocks of a function share whose graphs have the same text. */
+/* A program, which all segments and basic blocks of a function share whose graphs have the same text
+ * and kernels. */
 struct tpi_shared {
     tpi_shared *next;
     char *text;     /* of the graph; from tp_alloc */
