@@ -146,7 +146,8 @@ TP_API void tp_hook_free(tp_hook *h);
 TP_FN(tp_tensor *, tp_hooked, tp_tensor *x, tp_hook *h);
 #define tp_hooked(x, h) tp_hooked_at(TP_PLACE, TP_OPERAND(x), h)
 /* The same of a marked tensor (tp_require_grad, tp_param) for whoever asks: what tp_grad, tp_grads and an optimiser
- * get, and what one tp_backward adds to tp_grad_of(x), goes through h; several in the order in which they were hung on.
+ * get, and what one tp_backward adds to tp_grad_of(x), goes through h; several in the order in which they were hung on. Zeros
+ * that stand for "y does not depend on x" do not.
  * TP_E_STATE: x is not marked. A pure function runs again when hooks have come or gone. */
 TP_FN(tp_status, tp_hook_on, tp_tensor *x, tp_hook *h);
 #define tp_hook_on(x, h) tp_hook_on_at(TP_PLACE, TP_OPERAND(x), h)

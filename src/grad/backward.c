@@ -66,11 +66,13 @@ static void take_through_hooks(tpi_sweep *s, int i)
 /* The sums first, then all at once: a gradient that fails leaves the others as they were. */
 static tp_status add_to_leaves(tpi_sweep *s)
 {
+    for (int i = 0; i < s->nodes.n; i++)
+        if (s->grad[i] && s->nodes.v[i]->flags & TPI_LEAF)
+            take_through_hooks(s, i);
     for (int i = 0; i < s->nodes.n; i++) {
         const tp_tensor *leaf = s->nodes.v[i];
         if (!s->grad[i] || !(leaf->flags & TPI_LEAF))
             continue;
-        take_through_hooks(s, i);
         if (leaf->grad && s->grad[i]->status == TP_OK) {
             tp_tensor *sum = tp_add_at(s->at.file, s->at.line, leaf->grad, s->grad[i]);
             tpi_ref(sum);

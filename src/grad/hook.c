@@ -1,7 +1,7 @@
 /* Hooks: functions of the user's that see gradients on their way. */
 #include "grad/hook.h"
 
-#include "ir/graph_def.h"
+#include "ir/body.h"
 #include "op/custom.h"
 
 #include <string.h>
@@ -169,6 +169,11 @@ static tp_tensor *pass_one(const tp_hook *h, tpi_at at, tp_tensor *g)
                           "the gradient is %s %s, what the hook gave is %s %s",
                           tp_dtype_name((tp_dtype)g->dtype), SHAPE(g),
                           tp_dtype_name((tp_dtype)y->dtype), SHAPE(y));
+    if (y && !failed && y->graph && !(g->graph && tpi_graph_within(g->graph, y->graph)))
+        failed =
+            tpi_fail(ctx, at, "hook", TP_E_CTX, "what the hook gave belongs to another graph");
+    if (y && !failed && g->graph && !y->graph)
+        y = tpi_graph_lift(g->graph, at, y);
     y = failed ? failed : y ? y : g;
     tpi_ref(y);
     tpi_user_code_leave(&code);
@@ -181,8 +186,11 @@ tp_tensor *tpi_through_hooks(tpi_at at, tp_tensor *x, tp_tensor *g)
     const bool stands = x->op && x->op->kind == TPI_SOURCE && x->n_in; /* for a tensor */
     const tp_tensor *t = stands ? x->in[0] : x;
     tp_ctx *ctx = x->ctx;
-    for (int i = 0; i < ctx->n_hung && g->status == TP_OK; i++) /* a hook may free hooks */
+    for (int i = 0; i < ctx->n_hung && g->status == TP_OK;) {
+        const tp_hook *h = ctx->hung[i].hook;
         if (ctx->hung[i].t == t)
-            g = pass_one(ctx->hung[i].hook, at, g);
+            g = pass_one(h, at, g);
+        i += i < ctx->n_hung && ctx->hung[i].hook == h; /* unless it freed itself */
+    }
     return g;
 }

@@ -72,10 +72,12 @@ static tp_status run_forward(const call *c, tp_tensor **out)
         tpi_fail_all(failed, c->n_out, out);
     else
         tpi_custom_tie(at, &attrs, c->n_in, c->in, c->n_out, out);
-    tpi_user_code_leave(&code);
     for (int i = 0; i < c->n_out; i++)
-        tp_keep(out[i]);
+        tpi_ref(out[i]);
+    tpi_user_code_leave(&code);
     tp_scope_end(ctx);
+    for (int i = 0; i < c->n_out; i++)
+        out[i] = tpi_hand_out(out[i], at);
     return first_failed(c->n_out, out);
 }
 
@@ -118,6 +120,9 @@ static tp_status check(const call *c, tp_tensor **out)
     tpi_nodes wide = {.ctx = ctx};
     if (tp_scope_begin(ctx) != TP_OK)
         return TP_E_MEMORY;
+    const bool was = tp_recording(ctx, true);
+    const uint64_t drawn =
+        ctx->random_at; /* forward may draw, and draws the same in the call */
     for (int i = 0; i < c->n_in; i++)
         tpi_nodes_push(&wide,
                        tp_dtype_of(c->in[i]) == TP_F32 ? tp_cast(c->in[i], TP_F64) : c->in[i]);
@@ -131,6 +136,8 @@ static tp_status check(const call *c, tp_tensor **out)
                                  "the gradient that backward gives is off by %.3g from that of "
                                  "differences (relative to max(1, difference))",
                                  error);
+    ctx->random_at = drawn;
+    tp_recording(ctx, was);
     tpi_nodes_free(&wide);
     tp_scope_end(ctx);
     return status;
@@ -169,7 +176,8 @@ tp_status tp_custom_call_at(const char *file, int line, const tp_custom *rule, v
 {
     const call c = {TPI_AT(file, line), rule, user, n_in, n_out, in};
     if (n_out < 1 || !out)
-        return TP_E_NULL;
+        return tpi_fail_status(n_in > 0 && in && in[0] ? in[0]->ctx : NULL, c.at,
+                               "tp_custom_call", TP_E_NULL, "there is no place for results");
     tp_tensor *failed = refuse(&c);
     if (failed)
         return tpi_fail_all(failed, n_out, out);

@@ -212,6 +212,8 @@ static point look(const tp_lbfgs *l, tp_tensor *at, tp_tensor *d)
         p.f = tp_cast(tp_sum(loss, TP_ALL, false), TP_F64);
         p.g = joined(l, l->part);
         p.slope = d ? tp_cast(dot(l, p.g, d), TP_F64) : p.f;
+        if (tp_failed(p.g) || tp_failed(p.slope))
+            p = failed_point(tp_failed(p.g) ? p.g : p.slope);
     }
     tp_keep(p.f);
     tp_keep(p.slope);
@@ -383,6 +385,8 @@ static bool turn(const tp_lbfgs *l, way *v)
 {
     tp_tensor *d = direction(l, v->kept, v->now.g);
     v->now.slope = tp_cast(dot(l, v->now.g, d), TP_F64);
+    if (tp_failed(v->now.slope))
+        v->now = failed_point(v->now.slope);
     if (!tp_truth(tp_lt(v->now.slope, -l->o.change)))
         return false;
     const point next = search(l, v->x, d, &v->now, first_length(l, v->kept, v->now.g));

@@ -121,6 +121,8 @@ tp_tensor *tp_loss_scale_unscale_at(const char *file, int line, tp_loss_scale *s
                                     tp_tensor *const *g, tp_tensor **out)
 {
     tp_tensor *finite = refuse(file, line, s, n, g, out);
+    for (int i = 0; finite && out && i < n; i++)
+        out[i] = finite;
     if (finite)
         return finite;
     for (int i = 0; i < n; i++) {

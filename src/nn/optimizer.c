@@ -397,7 +397,9 @@ static tp_tensor *step(const char *file, int line, tp_optimizer *o, const tp_ten
         tpi_changes_when(file, line, &o->changes, like, when);
     tp_tensor *done = tpi_changes_commit(file, line, &o->changes);
     o->begun |= !tp_failed(done);
-    return when ? tp_and(when, done) : done;
+    if (!when || tp_failed(done))
+        return done;
+    return tp_is_symbolic(done) ? tp_and(when, done) : when; /* nothing can fail any more */
 }
 
 tp_tensor *tp_optimizer_step_at(const char *file, int line, tp_optimizer *o, tp_tensor *loss)

@@ -26,10 +26,10 @@ static bool is_object(const tpi_file_map *m)
 static bool read_any(tpi_archive_reader *r, const tpi_held_file *f)
 {
     const tpi_file_map *m = &f->map;
-    const bool other = !tpi_is_safetensors(m->data, m->size);
-    if (other && is_zip(m))
+    const bool headed = m->size > 8 && m->data[8] == '{'; /* a length may begin as a zip does */
+    if (is_zip(m) && !headed)
         return tpi_npz_read(r, f);
-    if (other && is_object(m))
+    if (!tpi_is_safetensors(m->data, m->size) && is_object(m))
         return tpi_shards_read(r, f);
     return tpi_safetensors_read(r, f);
 }

@@ -50,7 +50,8 @@ static tp_status no_memory(const loading *l)
 /* The next pieces of "0 3 1-2", from *first to *last; false: there are none, *at is NULL, if the text is wrong. */
 static bool next_pieces(const char **at, int pieces, int *first, int *last)
 {
-    int v[2], n = 0;
+    int64_t v[2];
+    int n = 0;
     while (**at == ' ')
         ++*at;
     if (!**at)
@@ -64,8 +65,8 @@ static bool next_pieces(const char **at, int pieces, int *first, int *last)
         if (*at == digits || v[n] >= pieces)
             return *at = NULL, false;
     } while (++n < 2 && **at == '-');
-    *first = v[0];
-    *last = v[n - 1];
+    *first = (int)v[0];
+    *last = (int)v[n - 1];
     if (*last < *first || (**at && **at != ' '))
         *at = NULL;
     return *at;
@@ -75,10 +76,11 @@ static bool next_pieces(const char **at, int pieces, int *first, int *last)
 static int count_taken(const tp_transfer *row)
 {
     const char *at = row->take;
-    int first, last, n = 0;
-    while (at && n <= INT32_MAX / 2 && next_pieces(&at, row->pieces, &first, &last))
-        n += last - first + 1;
-    return at ? n : 0;
+    int first, last;
+    int64_t n = 0;
+    while (at && n <= INT32_MAX && next_pieces(&at, row->pieces, &first, &last))
+        n += (int64_t)last - first + 1;
+    return at && n <= INT32_MAX ? (int)n : 0;
 }
 
 static tp_status check_rows(const loading *l)
