@@ -203,8 +203,8 @@ MISUSE(tp_custom_call)
     BAD_NIL(b, tp_custom_call(&negation, NULL, 0, &b->f, 1, out));
     BAD_NIL(b, tp_custom_call(&negation, NULL, 1, NULL, 1, out));
     assert_true(tp_failed(out[0]));
-    assert_int_equal(tp_custom_call(&negation, NULL, 1, &b->f, 0, out), TP_E_NULL);
-    assert_int_equal(tp_custom_call(&negation, NULL, 1, &b->f, 1, NULL), TP_E_NULL);
+    BAD(b, TP_E_NULL, tp_custom_call(&negation, NULL, 1, &b->f, 0, out));
+    BAD(b, TP_E_NULL, tp_custom_call(&negation, NULL, 1, &b->f, 1, NULL));
 }
 
 MISUSE(tp_custom_apply)
