@@ -177,7 +177,7 @@ static int by_place(const void *a, const void *b)
 bool tpi_zip_read(const tpi_archive_reader *r, const tpi_file_map *map, tpi_zip_member **out,
                   size_t *n)
 {
-    directory d;
+    directory d = {0};
     if (!read_end(r, map, &d))
         return false;
     tpi_zip_member *v = tpi_bump_take(&r->a->bump, (size_t)d.n, sizeof *v);
