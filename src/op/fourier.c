@@ -6,7 +6,7 @@
 #include "kernel/text/elem.h"
 #include "kernel/text/vec.h"
 #include "op/set_calls.h"
-#include "op/stacks.h"
+#include "op/sizes.h"
 #include "tapir/linalg.h"
 
 #include <stddef.h>
@@ -25,61 +25,176 @@
 #undef FN
 
 typedef struct fft_attrs {
-    int64_t inverse;
+    int64_t inverse, factors;
 } fft_attrs;
+
+enum { BEFORE = 1, AFTER = 2 }; /* of `factors` */
 
 static const tpi_attr fft_table[] = {
     {"inverse",           TPI_ATTR_BOOL, offsetof(fft_attrs, inverse)},
-    {0},
+    {"factors", TPI_ATTR_INT, offsetof(fft_attrs, factors)},
+    {0                  },
 };
+
+/* Are all operands floats of one type, and is each but x, which has to have `own` axes, pairs? */
+static bool infer_operands(tpi_infer *q, int n_in, int own)
+{
+    const tp_tensor *x = q->in[0];
+    if (q->n_in != n_in)
+        return tpi_refuse(q, TP_E_VALUE, "%d operands, not %d", q->n_in, n_in);
+    if (x->rank < own)
+        return tpi_refuse(q, TP_E_SHAPE, "x %s has less than %d axes", SHAPE(x), own);
+    for (int i = 0; i < n_in; i++) {
+        const tp_tensor *t = q->in[i];
+        if (t->dtype < TP_F32 || t->dtype != x->dtype)
+            return tpi_refuse(
+                q, TP_E_DTYPE, "x is %s, operand %d is %s: not floats of one type",
+                tp_dtype_name((tp_dtype)x->dtype), i, tp_dtype_name((tp_dtype)t->dtype));
+        if (i > 0 && (t->rank != 2 || t->shape[1] != 2 || tpi_dim_is_symbolic(t->shape[0])))
+            return tpi_refuse(q, TP_E_SHAPE, "operand %d is %s, not [n, 2]", i, SHAPE(t));
+    }
+    return true;
+}
 
 static bool fft_infer(tpi_infer *q)
 {
+    const fft_attrs *a = q->attrs;
+    if (a->factors < 0 || a->factors > (BEFORE | AFTER))
+        return tpi_refuse(q, TP_E_VALUE, "factors %lld", (long long)a->factors);
+    const int before = a->factors & BEFORE, after = a->factors & AFTER ? 1 : 0;
+    if (!infer_operands(q, 2 + before + after, 2))
+        return false;
     const tp_tensor *x = q->in[0], *w = q->in[1];
-    if (x->dtype < TP_F32 || w->dtype != x->dtype)
-        return tpi_refuse(q, TP_E_DTYPE, "x is %s, the roots are %s: not floats of one type",
-                          tp_dtype_name((tp_dtype)x->dtype), tp_dtype_name((tp_dtype)w->dtype));
-    if (x->rank < 2 || x->shape[x->rank - 1] != 2 || w->rank != 2 ||
-        w->shape[0] != x->shape[x->rank - 2] || w->shape[1] != 2)
+    const int64_t given = x->shape[x->rank - 2];
+    if (x->shape[x->rank - 1] != 2 || tpi_dim_is_symbolic(given) || given > w->shape[0])
         return tpi_refuse(q, TP_E_SHAPE, "x %s, roots %s", SHAPE(x), SHAPE(w));
-    return tpi_infer_like(q, 0);
+    if ((before && q->in[2]->shape[0] != given) ||
+        (after && q->in[2 + before]->shape[0] != w->shape[0]))
+        return tpi_refuse(q, TP_E_SHAPE, "x %s, roots %s, factors %s", SHAPE(x), SHAPE(w),
+                          SHAPE(q->in[before && q->in[2]->shape[0] != given ? 2 : 2 + before]));
+    tpi_infer_like(q, 0);
+    q->shape[q->rank - 2] = w->shape[0];
+    return true;
 }
 
+/* Lines are passed; an operand of roots or factors is needed whole. */
 static void fft_factors(const tp_tensor *t, int k, tpi_factor *f)
 {
-    if (k == 0)
-        tpi_stack_factors(t, k, f);
+    tpi_pass_axes(f, 0, k == 0 ? t->in[0]->rank - 2 : 0, 0);
 }
 
-/* Back with the roots the other way. */
-static void fft_grad(tpi_grad *g)
+static void rfft_factors(const tp_tensor *t, int k, tpi_factor *f)
 {
-    const fft_attrs *a = g->attrs, back = {.inverse = !a->inverse};
-    tpi_give(g, 0, tpi_apply(g->at, &tpi_op_fft, TPI_IN(g->dy, g->x[1]), &back));
+    tpi_pass_axes(f, 0, k == 0 ? t->in[0]->rank - 1 : 0, 0);
 }
 
-TPI_AVX2_CALLS(fft)
-
-const tpi_op tpi_op_fft = {
-    .name = "fft",
-    .code = TPI_OP_fft,
-    .n_in = 2,
-    .kind = TPI_CALL,
-    .attrs = fft_table,
-    .attrs_size = sizeof(fft_attrs),
-    .infer = fft_infer,
-    .factors = fft_factors,
-    .grad = fft_grad,
-    .text = "fourier",
-    .fn = "fft",
-    .call = fft_calls,
-    .isa_call = TPI_ISA_of_op,
-};
-
-/* ---- roots of unity ------------------------------------------------------------------------------- */
+static tp_tensor *conjugate(tpi_at at, tp_tensor *x);
+static tp_tensor *longer(tpi_at at, tp_tensor *x, int64_t n, int64_t m);
 
 #undef TP_PLACE
 #define TP_PLACE at.file, at.line
+
+/* Back with the roots the other way, from the conjugate of what y was multiplied by to that of x's. */
+static void fft_grad(tpi_grad *g)
+{
+    const tpi_at at = g->at;
+    const fft_attrs *a = g->attrs;
+    const int before = a->factors & BEFORE, after = a->factors & AFTER ? 1 : 0;
+    const int64_t given = g->x[0]->shape[g->x[0]->rank - 2], n = g->x[1]->shape[0];
+    const fft_attrs back = {!a->inverse, (before ? AFTER : 0) | (after ? BEFORE : 0)};
+    tp_tensor *in[4] = {g->dy, g->x[1]};
+    if (after)
+        in[2] = conjugate(at, g->x[2 + before]);
+    if (before)
+        in[2 + after] = longer(at, conjugate(at, g->x[2]), given, n);
+    tp_tensor *dx = tpi_apply(at, &tpi_op_fft, 2 + before + after, in, &back);
+    tpi_give(g, 0, given < n ? tp_slice(dx, -2, 0, given, 1) : dx);
+}
+
+#define OP(name_, ...)                                                                         \
+    const tpi_op tpi_op_##name_ = {.name = #name_,                                             \
+                                   .code = TPI_OP_##name_,                                     \
+                                   .kind = TPI_CALL,                                           \
+                                   .attrs = name_##_table,                                     \
+                                   .attrs_size = sizeof(name_##_attrs),                        \
+                                   .infer = name_##_infer,                                     \
+                                   .grad = name_##_grad,                                       \
+                                   .text = "fourier",                                          \
+                                   .fn = #name_,                                               \
+                                   .call = name_##_calls,                                      \
+                                   .isa_call = TPI_ISA_of_op,                                  \
+                                   __VA_ARGS__}
+
+TPI_AVX2_CALLS(fft)
+OP(fft, .n_in = -1, .factors = fft_factors);
+
+/* ---- of real numbers: each of the two ops is, but for a factor of its inner numbers, what the other is transposed ---- */
+
+typedef struct rfft_attrs {
+    int64_t doubled;
+} rfft_attrs;
+
+static const tpi_attr rfft_table[] = {
+    {"doubled",            TPI_ATTR_BOOL, offsetof(rfft_attrs, doubled)},
+    {0},
+};
+
+typedef struct irfft_attrs {
+    int64_t halved;
+} irfft_attrs;
+
+static const tpi_attr irfft_table[] = {
+    {"halved",              TPI_ATTR_BOOL, offsetof(irfft_attrs, halved)},
+    {0},
+};
+
+static bool rfft_infer(tpi_infer *q)
+{
+    if (!infer_operands(q, 2, 1))
+        return false;
+    const tp_tensor *x = q->in[0], *w = q->in[1];
+    const int64_t n = w->shape[0];
+    if (x->shape[x->rank - 1] != n || n < 2 || n % 2 != 0 || x->rank == TP_MAX_RANK)
+        return tpi_refuse(q, TP_E_SHAPE, "x %s, roots %s", SHAPE(x), SHAPE(w));
+    tpi_infer_like(q, 0);
+    q->shape[q->rank - 1] = n / 2 + 1;
+    q->shape[q->rank++] = 2;
+    return true;
+}
+
+static bool irfft_infer(tpi_infer *q)
+{
+    if (!infer_operands(q, 2, 2))
+        return false;
+    const tp_tensor *x = q->in[0], *w = q->in[1];
+    const int64_t n = w->shape[0];
+    if (x->shape[x->rank - 1] != 2 || n < 2 || n % 2 != 0 || x->shape[x->rank - 2] != n / 2 + 1)
+        return tpi_refuse(q, TP_E_SHAPE, "x %s, roots %s", SHAPE(x), SHAPE(w));
+    tpi_infer_like(q, 0);
+    q->shape[--q->rank - 1] = n;
+    return true;
+}
+
+static void rfft_grad(tpi_grad *g)
+{
+    const rfft_attrs *a = g->attrs;
+    const irfft_attrs back = {.halved = !a->doubled};
+    tpi_give(g, 0, tpi_apply(g->at, &tpi_op_irfft, TPI_IN(g->dy, g->x[1]), &back));
+}
+
+static void irfft_grad(tpi_grad *g)
+{
+    const irfft_attrs *a = g->attrs;
+    const rfft_attrs back = {.doubled = !a->halved};
+    tpi_give(g, 0, tpi_apply(g->at, &tpi_op_rfft, TPI_IN(g->dy, g->x[1]), &back));
+}
+
+TPI_AVX2_CALLS(rfft)
+OP(rfft, .n_in = 2, .factors = rfft_factors);
+TPI_AVX2_CALLS(irfft)
+OP(irfft, .n_in = 2, .factors = fft_factors);
+
+/* ---- roots of unity ------------------------------------------------------------------------------- */
 
 #if defined(__x86_64__)
 void tpi_isa_fft_roots_f32_avx2(int64_t n, tpk_f32 *pairs);
@@ -125,12 +240,6 @@ static tp_tensor *chirp(tpi_at at, const tp_tensor *like, int64_t n)
 
 /* ---- a line of any length --------------------------------------------------------------------------- */
 
-static tp_tensor *smooth(tpi_at at, tp_tensor *x, tp_tensor *w, bool inverse)
-{
-    const fft_attrs attrs = {.inverse = inverse};
-    return tpi_apply(at, &tpi_op_fft, TPI_IN(x, w), &attrs);
-}
-
 /* n without its prime factors up to `most`. */
 static int64_t without_factors(int64_t n, int64_t most)
 {
@@ -140,14 +249,9 @@ static int64_t without_factors(int64_t n, int64_t most)
     return n;
 }
 
-/* Pairs times pairs w [n, 2], part by part. */
-static tp_tensor *times(tpi_at at, tp_tensor *x, tp_tensor *w)
+static bool is_smooth(int64_t n)
 {
-    tp_tensor *re = tp_select(x, -1, 0), *im = tp_select(x, -1, 1);
-    tp_tensor *c = tp_select(w, -1, 0), *s = tp_select(w, -1, 1);
-    tp_tensor *both[] = {tp_sub(tp_mul(re, c), tp_mul(im, s)),
-                         tp_add(tp_mul(re, s), tp_mul(im, c))};
-    return tp_stack(2, both, -1);
+    return without_factors(n, tpk_fft_most_f32) == 1;
 }
 
 static tp_tensor *conjugate(tpi_at at, tp_tensor *x)
@@ -157,39 +261,43 @@ static tp_tensor *conjugate(tpi_at at, tp_tensor *x)
     return tp_mul(x, tp_cast(s, (tp_dtype)x->dtype));
 }
 
-/* x [..., n, 2] with zeros behind, n becomes m. */
+/* x [n, 2] with zeros behind, n becomes m. */
 static tp_tensor *longer(tpi_at at, tp_tensor *x, int64_t n, int64_t m)
 {
-    int64_t lo[TP_MAX_RANK] = {0}, hi[TP_MAX_RANK] = {0};
-    if (x->status != TP_OK)
-        return x;
-    hi[x->rank - 2] = m - n;
-    return tp_pad(x, x->rank, lo, hi, 0);
+    const int64_t lo[] = {0, 0}, hi[] = {m - n, 0};
+    return tp_pad(x, 2, lo, hi, 0);
 }
 
-/* With c[k] = exp(-pi i k k / n):  y[k] = c[k] sum over j of (x[j] c[j]) / c[k - j],  a convolution. */
+/* With c[k] = exp(-pi i k k / n):  y[k] = c[k] sum over j of (x[j] c[j]) / c[k - j],  a convolution of numbers with 1 / c.
+ * Inverse: with the conjugate of c. */
 static tp_tensor *bluestein(tpi_at at, tp_tensor *x, int64_t n, bool inverse)
 {
     static const int64_t along[] = {0};
+    static const fft_attrs plain = {0}, there = {false, BEFORE}, back = {true, BEFORE | AFTER};
     int64_t m = 2 * n - 1;
     while (without_factors(m, 5) > 1)
         m++;
-    tp_tensor *c = chirp(at, x, n), *w = roots(at, x, m), *back = conjugate(at, c);
-    tp_tensor *mirrored = tp_flip(tp_slice(back, 0, 1, n, 1), 1, along);
-    tp_tensor *ends[] = {longer(at, back, n, m - n + 1), mirrored};
-    tp_tensor *filter = smooth(at, tp_concat(2, ends, 0), w, false);
-    x = inverse ? conjugate(at, x) : x;
-    tp_tensor *a = smooth(at, longer(at, times(at, x, c), n, m), w, false);
-    tp_tensor *y = smooth(at, times(at, a, filter), w, true);
-    y = times(at, tp_slice(tp_div(y, tp_scalar_like(y, (double)m)), -2, 0, n, 1), c);
-    return inverse ? conjugate(at, y) : y;
+    tp_tensor *w = roots(at, x, m), *c = chirp(at, x, n), *over = conjugate(at, c);
+    if (inverse) {
+        tp_tensor *const was = c;
+        c = over;
+        over = was;
+    }
+    tp_tensor *mirrored = tp_flip(tp_slice(over, 0, 1, n, 1), 1, along);
+    tp_tensor *ends[] = {longer(at, over, n, m - n + 1), mirrored};
+    tp_tensor *filter = tpi_apply(at, &tpi_op_fft, TPI_IN(tp_concat(2, ends, 0), w), &plain);
+    filter = tp_div(filter, tp_scalar_like(filter, (double)m));
+    tp_tensor *a = tpi_apply(at, &tpi_op_fft, TPI_IN(x, w, c), &there);
+    tp_tensor *y = tpi_apply(at, &tpi_op_fft, TPI_IN(a, w, filter, longer(at, c, n, m)), &back);
+    return tp_slice(y, -2, 0, n, 1);
 }
 
 /* Along the last axis but one. */
 static tp_tensor *line(tpi_at at, tp_tensor *x, int64_t n, bool inverse)
 {
-    return without_factors(n, tpk_fft_most_f32) > 1 ? bluestein(at, x, n, inverse)
-                                                    : smooth(at, x, roots(at, x, n), inverse);
+    const fft_attrs attrs = {.inverse = inverse};
+    return is_smooth(n) ? tpi_apply(at, &tpi_op_fft, TPI_IN(x, roots(at, x, n)), &attrs)
+                        : bluestein(at, x, n, inverse);
 }
 
 /* ---- along an axis ---------------------------------------------------------------------------------- */
@@ -250,15 +358,28 @@ tp_tensor *tp_ifft_at(const char *file, int line, tp_tensor *x, int axis)
 }
 TPI_BARE(tp_tensor *, tp_ifft, (tp_tensor * x, int axis), x, axis)
 
+/* Are n real numbers transformed as n / 2 pairs? */
+static bool halves(int64_t n)
+{
+    return n > 0 && n % 2 == 0 && is_smooth(n / 2);
+}
+
 tp_tensor *tp_rfft_at(const char *file, int line, tp_tensor *x, int axis)
 {
     const tpi_at at = TPI_AT(file, line);
     tp_tensor *failed = refuse(at, "rfft", x, false, &axis);
     if (failed)
         return failed;
+    const int64_t n = x->shape[axis];
+    if (halves(n)) {
+        static const rfft_attrs attrs = {0};
+        x = axis == x->rank - 1 ? x : tp_swap(x, axis, -1);
+        x = tpi_apply(at, &tpi_op_rfft, TPI_IN(x, roots(at, x, n)), &attrs);
+        return axis == x->rank - 2 ? x : tp_swap(x, axis, -2);
+    }
     tp_tensor *pairs[] = {x, tpi_zeros(at, x, x->rank, x->shape)};
     tp_tensor *y = transform(at, tp_stack(2, pairs, -1), axis, false);
-    return tp_slice(y, axis, 0, x->shape[axis] / 2 + 1, 1);
+    return tp_slice(y, axis, 0, n / 2 + 1, 1);
 }
 TPI_BARE(tp_tensor *, tp_rfft, (tp_tensor * x, int axis), x, axis)
 
@@ -274,6 +395,13 @@ tp_tensor *tp_irfft_at(const char *file, int line, tp_tensor *x, int axis, int64
         return tpi_fail(x->ctx, at, "irfft", TP_E_SHAPE, "x %s is no half of %lld numbers",
                         SHAPE(x), (long long)n);
     const int64_t along = axis;
+    if (halves(n)) {
+        static const irfft_attrs attrs = {0};
+        x = axis == x->rank - 2 ? x : tp_swap(x, axis, -2);
+        x = tpi_apply(at, &tpi_op_irfft, TPI_IN(x, roots(at, x, n)), &attrs);
+        x = tp_div(x, tp_scalar_like(x, (double)n));
+        return axis == x->rank - 1 ? x : tp_swap(x, axis, -1);
+    }
     if (n > 2) { /* else there are no conjugates */
         tp_tensor *rest = tp_flip(tp_slice(x, axis, 1, (n + 1) / 2, 1), 1, &along);
         tp_tensor *both[] = {x, conjugate(at, rest)};

@@ -69,6 +69,29 @@ static void fit_system(tp_ctx *tp, const tpi_op *op, tp_tensor **in)
     in[2] = op->n_in == 3 ? tp_slice(a, -1, 0, below(3), 1) : in[2];
 }
 
+/* For Fourier transforms: n numbers [..., n, 2], roots for at least as many, and factors. Returns how many operands. */
+static int fit_transform(tp_ctx *tp, const tpi_op *op, char *attrs, tp_tensor **in)
+{
+    const tp_dtype dtype = below(2) ? TP_F32 : TP_F64;
+    const bool any = op == &tpi_op_fft;
+    const int64_t n = any ? 1 + below(6) : 2 + 2 * below(4), m = any ? n + below(3) : n;
+    const int64_t stack = 1 + below(3);
+    in[0] = tp_full(tp, dtype, TP_DIMS(stack, any ? n : n / 2 + 1, 2), 0.5);
+    if (op == &tpi_op_rfft)
+        in[0] = tp_full(tp, dtype, TP_DIMS(stack, n), 0.5);
+    in[1] = tp_full(tp, dtype, TP_DIMS(m, 2), 1);
+    if (!any)
+        return 2;
+    const int64_t factors = below(4);
+    memcpy(attrs + op->attrs[1].offset, &factors, sizeof factors);
+    int n_in = 2;
+    if (factors & 1)
+        in[n_in++] = tp_full(tp, dtype, TP_DIMS(n, 2), 1);
+    if (factors & 2)
+        in[n_in++] = in[1];
+    return n_in;
+}
+
 /* For results of calls, which are nodes only where a gradient may be asked. */
 static void fit_result(tp_ctx *tp, tp_tensor **in)
 {
@@ -76,17 +99,20 @@ static void fit_result(tp_ctx *tp, tp_tensor **in)
     in[1] = tpi_call_new(TPI_AT(NULL, 0), 1, 1, &p);
 }
 
-/* Operands that fit each other, for ops that any ones hardly ever do. */
-static void fit(tp_ctx *tp, const tpi_op *op, const char *attrs, tp_tensor **in)
+/* Operands that fit each other, for ops that any ones hardly ever do. Returns how many. */
+static int fit(tp_ctx *tp, const tpi_op *op, char *attrs, int n_in, tp_tensor **in)
 {
     if (below(3) == 0)
-        return;
+        return n_in;
+    if (op == &tpi_op_fft || op == &tpi_op_rfft || op == &tpi_op_irfft)
+        return fit_transform(tp, op, attrs, in);
     if (op == &tpi_op_solve || op == &tpi_op_det || op == &tpi_op_lstsq)
         fit_system(tp, op, in);
     else if (op == &tpi_op_result)
         fit_result(tp, in);
     else if (op->n_in == 3 && op->kind == TPI_CALL && op->attrs)
         fit_scatter(tp, op, attrs, in);
+    return n_in;
 }
 
 static void any_node(void **state)
@@ -113,7 +139,7 @@ static void any_node(void **state)
         _Alignas(8) char attrs[512] = {0};
         assert_true(op->attrs_size <= sizeof attrs);
         fill_attrs(op, attrs);
-        fit(tp, op, attrs, in);
+        n_in = fit(tp, op, attrs, n_in, in);
         if (is_plain(op)) {
             if (getenv("TAPIR_TEST_TRACE"))
                 fprintf(stderr, "%s: ir_any_node %llu 1\n", op->name, (unsigned long long)at);

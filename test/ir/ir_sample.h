@@ -112,7 +112,7 @@ static inline void sample_matrices(tp_graph *g)
     assert_int_equal(tp_qr(x, &one, &two), TP_OK);
     assert_int_equal(tp_eigh(x, &one, &two), TP_OK);
     assert_int_equal(tp_svd(x, &one, &two, &three), TP_OK);
-    MUST(tp_ifft(b, 1)), MUST(tp_rfft(x, 2));
+    MUST(tp_ifft(b, 1)), MUST(tp_irfft(tp_rfft(x, 2), 2, 4));
 }
 
 static inline void sample_windows(tp_ctx *tp, tp_graph *g)

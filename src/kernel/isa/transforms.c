@@ -17,6 +17,8 @@
 #undef S
 
 TPI_ISA_CALLS(fft)
+TPI_ISA_CALLS(rfft)
+TPI_ISA_CALLS(irfft)
 
 void tpi_isa_fft_roots_f32_avx2(int64_t n, tpk_f32 *pairs);
 void tpi_isa_fft_roots_f32_avx2(int64_t n, tpk_f32 *pairs)

@@ -387,12 +387,19 @@ static __attribute__((unused)) int64_t FN(lu)(const tpk_view *in, const tpk_view
     return 0;
 }
 
+/* The row that row i changed places with. Factors are an operand, which a graph may have from elsewhere: what is no
+ * row is row i. */
+TPK_IN int64_t FN(lu_row)(int64_t n, FN(matrix) f, int64_t i)
+{
+    const T row = *FN(element)(f, n, i);
+    return row >= 0 && row < (T)n ? (int64_t)row : i;
+}
+
 /* x [n, k] becomes the solution of a y = x, or a' y = x, of a's factors. */
 TPK_FN void FN(lu_solve)(int64_t n, int64_t k, FN(matrix) f, FN(matrix) x, int64_t transposed)
 {
-    const T *const pivot = FN(element)(f, n, 0);
     for (int64_t i = 0; i < n && !transposed; i++) {
-        FN(swap_rows)(k, x, i, (int64_t)pivot[i * f.c]);
+        FN(swap_rows)(k, x, i, FN(lu_row)(n, f, i));
     }
     if (transposed) {
         FN(triangle_solve)(n, k, FN(turned)(f), x, 0, 0);
@@ -402,7 +409,7 @@ TPK_FN void FN(lu_solve)(int64_t n, int64_t k, FN(matrix) f, FN(matrix) x, int64
         FN(triangle_solve)(n, k, f, x, 1, 0);
     }
     for (int64_t i = n - 1; i >= 0 && transposed; i--) {
-        FN(swap_rows)(k, x, i, (int64_t)pivot[i * f.c]);
+        FN(swap_rows)(k, x, i, FN(lu_row)(n, f, i));
     }
 }
 

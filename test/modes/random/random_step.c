@@ -31,10 +31,10 @@ static tp_tensor *own_tanh_at(const char *file, int line, tp_tensor *x)
     return tp_custom_apply_at(file, line, &rule, NULL, 1, &x);
 }
 
-static const unary unaries[] = {tp_neg_at,     tp_abs_at,  tp_relu_at,  own_tanh_at,
-                                tp_sigmoid_at, tp_sin_at,  tp_cos_at,   tp_square_at,
-                                tp_gelu_at,    tp_silu_at, tp_sign_at,  tp_erf_at,
-                                tp_floor_at,   tp_ceil_at, tp_round_at, tp_detach_at};
+static const unary unaries[] = {tp_neg_at,  tp_abs_at,   tp_relu_at,   tp_sigmoid_at,
+                                tp_sin_at,  tp_cos_at,   tp_square_at, tp_gelu_at,
+                                tp_silu_at, tp_sign_at,  tp_erf_at,    tp_floor_at,
+                                tp_ceil_at, tp_round_at, tp_detach_at};
 static const unary positives[] = {tp_log_at, tp_sqrt_at, tp_rsqrt_at}; /* of what is above 1 */
 static const binary binaries[] = {tp_add_at, tp_sub_at, tp_mul_at, tp_min_at, tp_max_at};
 static const binary comparisons[] = {tp_lt_at, tp_le_at, tp_gt_at,
@@ -186,15 +186,16 @@ static tp_tensor *of_matrices(const step *s, tp_tensor *a)
     return tp_add(y, tp_unsqueeze(second, -1));
 }
 
-/* Along an axis of three, whose length is a number also where other sizes are not. */
+/* Along axes whose lengths are numbers also where other sizes are not. */
 static tp_tensor *transformed(const step *s, tp_tensor *a, tp_tensor *b)
 {
     if (tp_rank(a) > 3)
         return NULL;
-    tp_tensor *real = tp_stack(3, (tp_tensor *[]){a, b, a}, -1);
-    tp_tensor *pairs = tp_stack(2, (tp_tensor *[]){real, tp_neg(real)}, -1);
-    tp_tensor *y = s->i & 1 ? tp_ifft(pairs, -2) : tp_fft(pairs, -2);
-    return tp_select(tp_select(y, -1, s->i & 2 ? 1 : 0), -1, 1);
+    tp_tensor *real = tp_stack(4, (tp_tensor *[]){a, b, a, b}, -1);
+    tp_tensor *there = tp_rfft(real, -1);
+    tp_tensor *y = s->i & 1 ? tp_ifft(there, -2) : tp_fft(there, -2);
+    tp_tensor *back = tp_irfft(tp_mul(there, y), -2, 4);
+    return tp_add(tp_select(back, -1, 1), tp_select(tp_select(y, -1, s->i & 2 ? 1 : 0), -1, 1));
 }
 
 tp_tensor *step_apply(const step *s, tp_tensor *const *v)
@@ -208,6 +209,8 @@ tp_tensor *step_apply(const step *s, tp_tensor *const *v)
     int n = 0;
     switch (s->kind) {
     case UNARY:
+        if ((s->j & 28) == 24)
+            return own_tanh_at(__FILE__, __LINE__, a);
         if ((s->j & 28) == 28)
             return odd ? tp_expm1(tp_tanh(a)) : tp_log1p(tp_abs(a));
         return PICK(unaries, s->i)(__FILE__, __LINE__, a);
