@@ -275,7 +275,7 @@ static tp_tensor *bluestein(tpi_at at, tp_tensor *x, int64_t n, bool inverse)
     static const int64_t along[] = {0};
     static const fft_attrs plain = {0}, there = {false, BEFORE}, back = {true, BEFORE | AFTER};
     int64_t m = 2 * n - 1;
-    while (without_factors(m, 5) > 1)
+    while (without_factors(m, 3) > 1)
         m++;
     tp_tensor *w = roots(at, x, m), *c = chirp(at, x, n), *over = conjugate(at, c);
     if (inverse) {

@@ -114,13 +114,14 @@ FN(fft_four)(const FN(fft_plan) * p, FN(fft_number) * z, int64_t m, FN(fft_numbe
     z[3 * m] = FN(fft_sub)(a_c, b_d);
 }
 
-/* Of an odd r: pairs q and r - q go together. v[0..r - 1] are the numbers, and are changed. */
+/* Of an odd r: pairs q and r - q go together. v[0..r - 1] are the numbers, and are changed; w are the r roots. */
 static inline __attribute__((always_inline, unused)) void
-FN(fft_odd)(const FN(fft_plan) * p, int64_t r, FN(fft_number) * z, int64_t m,
-            FN(fft_number) * v)
+FN(fft_odd)(int64_t r, FN(fft_number) * z, int64_t m, FN(fft_number) * v,
+            const FN(fft_number) * w)
 {
-    const int64_t step = p->root.n / r, half = r / 2;
+    const int64_t half = r / 2;
     FN(fft_number) sum = v[0];
+#pragma GCC unroll 2
     for (int64_t q = 1; q <= half; q++) {
         const FN(fft_number) a = v[q], b = v[r - q];
         v[q] = FN(fft_add)(a, b);
@@ -128,14 +129,15 @@ FN(fft_odd)(const FN(fft_plan) * p, int64_t r, FN(fft_number) * z, int64_t m,
         sum = FN(fft_add)(sum, v[q]);
     }
     z[0] = sum;
+#pragma GCC unroll 2
     for (int64_t k = 1; k <= half; k++) {
         FN(fft_number) even = v[0], odd = {0, 0};
+#pragma GCC unroll 2
         for (int64_t q = 1, at = k; q <= half; q++) {
-            const FN(fft_number) w = FN(fft_root)(p, at * step);
-            even.r = TPK_CAT(tpk_fma_, S)(v[q].r, w.r, even.r);
-            even.i = TPK_CAT(tpk_fma_, S)(v[q].i, w.r, even.i);
-            odd.r = TPK_CAT(tpk_fma_, S)(v[r - q].i, -w.i, odd.r);
-            odd.i = TPK_CAT(tpk_fma_, S)(v[r - q].r, w.i, odd.i);
+            even.r = TPK_CAT(tpk_fma_, S)(v[q].r, w[at].r, even.r);
+            even.i = TPK_CAT(tpk_fma_, S)(v[q].i, w[at].r, even.i);
+            odd.r = TPK_CAT(tpk_fma_, S)(v[r - q].i, -w[at].i, odd.r);
+            odd.i = TPK_CAT(tpk_fma_, S)(v[r - q].r, w[at].i, odd.i);
             at += k;
             at -= at >= r ? r : 0;
         }
@@ -149,7 +151,10 @@ static inline __attribute__((always_inline, unused)) void
 FN(fft_join_by)(const int64_t r, const FN(fft_plan) * p, int64_t m, FN(fft_number) * z)
 {
     const int64_t step = p->root.n / (r * m);
-    FN(fft_number) v[FN(fft_most)];
+    FN(fft_number) v[FN(fft_most)], w[FN(fft_most)];
+    for (int64_t q = 0; q < r && r % 2 == 1; q++) {
+        w[q] = FN(fft_root)(p, q * (p->root.n / r));
+    }
     for (int64_t j = 0; j < m; j++) {
         v[0] = z[j];
         for (int64_t q = 1; q < r; q++) {
@@ -160,7 +165,7 @@ FN(fft_join_by)(const int64_t r, const FN(fft_plan) * p, int64_t m, FN(fft_numbe
         } else if (r == 4) {
             FN(fft_four)(p, z + j, m, v[1], v[2], v[3]);
         } else {
-            FN(fft_odd)(p, r, z + j, m, v);
+            FN(fft_odd)(r, z + j, m, v, w);
         }
     }
 }

@@ -10,7 +10,8 @@ enum {
     FN(dot_lanes) = 32,
     FN(dot_vectors) = 32 / TPK_VL,
     FN(strip) = 64,
-    FN(turn_vectors) = 4
+    FN(turn_vectors) = 4,
+    FN(jacobi_block) = 16
 };
 
 TPK_OUT T FN(dot)(int64_t n, const T *x, const T *y)
@@ -425,6 +426,54 @@ TPK_FN void FN(ql)(int64_t n, T *d, T *e, T *turn, T *z)
     }
 }
 
+/* Rows of y, `rows` of them at y + r n, more by x[i] f[r n + i] for each of the k rows of x [k, n], which may be among
+ * them. */
+static inline __attribute__((always_inline, unused)) void
+FN(mix_rows)(const int rows, int64_t k, int64_t n, const T *f, const T *x, T *y)
+{
+    for (int64_t j = 0; j < n; j += 2 * TPK_VL) {
+        const TPK_M m = TPK_MASK(n - j), m1 = TPK_MASK(n - j - TPK_VL);
+        TPK_V a[4], b[4];
+        for (int r = 0; r < rows; r++) {
+            a[r] = TPK_LOADM(y + r * n + j, m);
+            b[r] = TPK_LOADM(y + r * n + j + TPK_VL, m1);
+        }
+        for (int64_t i = 0; i < k; i++) {
+            const TPK_V c = TPK_LOADM(x + i * n + j, m);
+            const TPK_V d = TPK_LOADM(x + i * n + j + TPK_VL, m1);
+            for (int r = 0; r < rows; r++) {
+                const TPK_V by = TPK_SPLAT(f[r * n + i]);
+                a[r] = TPK_FMA(by, c, a[r]);
+                b[r] = TPK_FMA(by, d, b[r]);
+            }
+        }
+        for (int r = 0; r < rows; r++) {
+            TPK_STOREM(y + r * n + j, a[r], m);
+            TPK_STOREM(y + r * n + j + TPK_VL, b[r], m1);
+        }
+    }
+}
+
+/* The rows of z [n, n], nearly unit vectors orthogonal to each other, become so but for rounding: four at a time, less
+ * what they have along the rows before them, and half of what is too much along the four. w: 4 n numbers. */
+TPK_FN void FN(orthogonal_rows)(int64_t n, T *z, T *w)
+{
+    for (int64_t p = 0, rows; p < n; p += rows) {
+        rows = n - p >= 4 ? 4 : 1;
+        for (int64_t r = 0; r < rows; r++) {
+            for (int64_t j = 0; j < p + rows; j++) {
+                const T along = FN(dot)(n, z + (p + r) * n, z + j * n) - (T)(p + r == j);
+                w[r * n + j] = j < p ? -along : along * (T)-0.5;
+            }
+        }
+        if (rows == 4) {
+            FN(mix_rows)(4, p + 4, n, w, z, z + p * n);
+        } else {
+            FN(mix_rows)(1, p + 1, n, w, z, z + p * n);
+        }
+    }
+}
+
 /* The rows of z in the order of rising d; of falling d for `falling`. Others of the same number go with them. */
 TPK_FN void FN(sort_rows)(int64_t n, T *d, int falling, int64_t wide, T *z, int64_t other, T *y)
 {
@@ -470,6 +519,9 @@ static __attribute__((unused)) int64_t FN(eigh)(const tpk_view *in, const tpk_vi
         }
         e[n - 1] = 0;
         FN(ql)(n, d, e, e + n, z);
+        if (n > FN(strip)) {
+            FN(orthogonal_rows)(n, z, e);
+        }
         FN(sort_rows)(n, d, 0, n, z, 0, z);
         for (int64_t i = 0; i < n && scale != 0; i++) {
             d[i] = d[i] / scale;
@@ -493,37 +545,42 @@ TPK_FN void FN(turn_pair)(int64_t n, T s, T t, T *x, T *y)
     }
 }
 
-/* One sweep over all pairs of the k rows of g [k, n], whose squares are in d; v [k, k] has the same turns. Were all
- * pairs orthogonal? (One-sided Jacobi: Hestenes 1958; the larger row of a pair goes first, de Rijk 1989.) */
+/* Rows i and j of g [k, n], whose squares are in d, become orthogonal, and those of v [k, k] turn with them. False: they
+ * were. */
+TPK_FN int FN(jacobi_pair)(int64_t k, int64_t n, int64_t i, int64_t j, T eps, T *g, T *v, T *d)
+{
+    T *const x = g + i * n, *const y = g + j * n;
+    const T product = FN(dot)(n, x, y);
+    if (FN(size_of)(product) <=
+        eps * TPK_CAT(tpk_sqrt_, S)(d[i]) * TPK_CAT(tpk_sqrt_, S)(d[j])) {
+        return 0;
+    }
+    const T zeta = (d[j] - d[i]) / (2 * product);
+    const T root = TPK_CAT(tpk_sqrt_, S)(1 + zeta * zeta);
+    const T t = zeta < 0 ? -1 / (root - zeta) : 1 / (root + zeta);
+    const T c = 1 / TPK_CAT(tpk_sqrt_, S)(1 + t * t), s = c * t, part = s / (1 + c);
+    FN(turn_pair)(n, s, part, x, y);
+    FN(turn_pair)(k, s, part, v + i * k, v + j * k);
+    d[i] = d[i] - t * product;
+    d[j] = d[j] + t * product;
+    return 1;
+}
+
+/* One sweep over all pairs of rows, longer ones first (de Rijk 1989), by blocks of rows that stay in cache. Were all pairs
+ * orthogonal? (One-sided Jacobi: Hestenes 1958.) */
 TPK_FN int FN(jacobi_sweep)(int64_t k, int64_t n, T *g, T *v, T *d)
 {
     const T eps = (T)(sizeof(T) == 4 ? 0x1p-24 : 0x1p-53) * TPK_CAT(tpk_sqrt_, S)((T)n + 16);
+    const int64_t block = FN(jacobi_block);
     int done = 1;
-    for (int64_t i = 0; i < k - 1; i++) {
-        int64_t best = i;
-        for (int64_t j = i + 1; j < k; j++) {
-            best = d[j] > d[best] ? j : best;
-        }
-        const FN(matrix) rows = {g, n, 1}, turns = {v, k, 1}, squares = {d, 1, 1};
-        FN(swap_rows)(n, rows, i, best);
-        FN(swap_rows)(k, turns, i, best);
-        FN(swap_rows)(1, squares, i, best);
-        for (int64_t j = i + 1; j < k; j++) {
-            T *const x = g + i * n, *const y = g + j * n;
-            const T product = FN(dot)(n, x, y);
-            if (FN(size_of)(product) <=
-                eps * TPK_CAT(tpk_sqrt_, S)(d[i]) * TPK_CAT(tpk_sqrt_, S)(d[j])) {
-                continue;
+    FN(sort_rows)(k, d, 1, n, g, k, v);
+    for (int64_t a = 0; a < k; a += block) {
+        for (int64_t b = a; b < k; b += block) {
+            for (int64_t i = a; i < tpk_i_min(k, a + block); i++) {
+                for (int64_t j = b > i ? b : i + 1; j < tpk_i_min(k, b + block); j++) {
+                    done = FN(jacobi_pair)(k, n, i, j, eps, g, v, d) ? 0 : done;
+                }
             }
-            done = 0;
-            const T zeta = (d[j] - d[i]) / (2 * product);
-            const T root = TPK_CAT(tpk_sqrt_, S)(1 + zeta * zeta);
-            const T t = zeta < 0 ? -1 / (root - zeta) : 1 / (root + zeta);
-            const T c = 1 / TPK_CAT(tpk_sqrt_, S)(1 + t * t), s = c * t, part = s / (1 + c);
-            FN(turn_pair)(n, s, part, x, y);
-            FN(turn_pair)(k, s, part, v + i * k, v + j * k);
-            d[i] = d[i] - t * product;
-            d[j] = d[j] + t * product;
         }
     }
     return done;
