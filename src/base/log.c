@@ -15,17 +15,41 @@ static const char *const names[] = {
 #undef LOG
 };
 
+static bool is_word(const char *p, size_t n, const char *word)
+{
+    return n == strlen(word) && memcmp(p, word, n) == 0;
+}
+
 bool tpi_log_on(tpi_log_kind kind)
 {
     const char *p = tpi_env(TPI_ENV_LOG);
     while (p && *p) {
         const size_t n = strcspn(p, ",");
-        if ((n == strlen(names[kind]) && memcmp(p, names[kind], n) == 0) ||
-            (n == 3 && memcmp(p, "all", 3) == 0))
+        if (is_word(p, n, names[kind]) || is_word(p, n, "all"))
             return true;
         p += n + (p[n] == ',');
     }
     return false;
+}
+
+void tpi_log_check(void)
+{
+    const char *p = tpi_env(TPI_ENV_LOG);
+    while (p && *p) {
+        const size_t n = strcspn(p, ",");
+        bool known = is_word(p, n, "all");
+        for (int i = 0; i < TPI_N_LOG && !known; i++)
+            known = is_word(p, n, names[i]);
+        if (!known)
+            tpi_log_always(TPI_LOG_environment,
+                           "TAPIR_LOG has \"%.*s\": there are "
+#define LOG(name, about) #name ", "
+#include "base/log.def"
+#undef LOG
+                           "and all",
+                           (int)(n < 80 ? n : 80), p);
+        p += n + (p[n] == ',');
+    }
 }
 
 static void report(tpi_log_kind kind, const char *fmt, va_list ap)
@@ -57,7 +81,7 @@ void tpi_log(tpi_log_kind kind, const char *fmt, ...)
     va_end(ap);
 }
 
-static void report_text(tpi_log_kind kind, const char *fmt, ...)
+void tpi_log_always(tpi_log_kind kind, const char *fmt, ...)
 {
     va_list ap;
     va_start(ap, fmt);
@@ -69,7 +93,7 @@ void tpi_log_lines(tpi_log_kind kind, const char *text)
 {
     for (const char *p = text; *p;) {
         const size_t n = strcspn(p, "\n");
-        report_text(kind, "%.*s", (int)(n < 900 ? n : 900), p);
+        tpi_log_always(kind, "%.*s", (int)(n < 900 ? n : 900), p);
         p += n + (p[n] != 0);
     }
 }

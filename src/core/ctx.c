@@ -23,7 +23,22 @@ static int threads_asked_for(void)
     const char *text = tpi_env(TPI_ENV_THREADS);
     char *end;
     const long n = text ? strtol(text, &end, 10) : 1;
-    return text && (*end || n < 1 || n > TPI_MAX_THREADS) ? 1 : (int)n;
+    if (!text || (!*end && n >= 1 && n <= TPI_MAX_THREADS))
+        return (int)n;
+    tpi_log_always(TPI_LOG_environment,
+                   "TAPIR_THREADS is \"%.40s\", no number from 1 to %d: 1 is taken", text,
+                   TPI_MAX_THREADS);
+    return 1;
+}
+
+static bool is_nan_trapped(void)
+{
+    const char *text = tpi_env(TPI_ENV_TRAP);
+    const bool is = text && strcmp(text, "nan") == 0;
+    if (text && !is)
+        tpi_log_always(TPI_LOG_environment, "TAPIR_TRAP is \"%.40s\": there is nan alone",
+                       text);
+    return is;
 }
 
 int tp_threads(tp_ctx *tp, int n)
@@ -55,8 +70,8 @@ tp_ctx *tp_open(const tp_options *opt)
     c->mem = mem;
     c->recording = true;
     c->training = true;
-    const char *trap = tpi_env(TPI_ENV_TRAP);
-    c->trap_nan = trap && strcmp(trap, "nan") == 0;
+    c->trap_nan = is_nan_trapped();
+    tpi_log_check();
     c->seed = opt ? opt->seed : 0;
     c->max_turns = opt && opt->max_turns > 0 ? opt->max_turns : INT64_MAX;
     c->kernels = tpi_kernels_choose(false);

@@ -181,8 +181,6 @@ FN(fft_join)(const FN(fft_plan) * p, int64_t r, int64_t m, FN(fft_number) * z)
 {
     if (r == 4) {
         FN(fft_join_4)(p, m, z);
-    } else if (r == 2) {
-        FN(fft_join_by)(2, p, m, z);
     } else if (r == 3) {
         FN(fft_join_by)(3, p, m, z);
     } else if (r == 5) {

@@ -426,50 +426,37 @@ TPK_FN void FN(ql)(int64_t n, T *d, T *e, T *turn, T *z)
     }
 }
 
-/* Rows of y, `rows` of them at y + r n, more by x[i] f[r n + i] for each of the k rows of x [k, n], which may be among
- * them. */
-static inline __attribute__((always_inline, unused)) void
-FN(mix_rows)(const int rows, int64_t k, int64_t n, const T *f, const T *x, T *y)
-{
-    for (int64_t j = 0; j < n; j += 2 * TPK_VL) {
-        const TPK_M m = TPK_MASK(n - j), m1 = TPK_MASK(n - j - TPK_VL);
-        TPK_V a[4], b[4];
-        for (int r = 0; r < rows; r++) {
-            a[r] = TPK_LOADM(y + r * n + j, m);
-            b[r] = TPK_LOADM(y + r * n + j + TPK_VL, m1);
-        }
-        for (int64_t i = 0; i < k; i++) {
-            const TPK_V c = TPK_LOADM(x + i * n + j, m);
-            const TPK_V d = TPK_LOADM(x + i * n + j + TPK_VL, m1);
-            for (int r = 0; r < rows; r++) {
-                const TPK_V by = TPK_SPLAT(f[r * n + i]);
-                a[r] = TPK_FMA(by, c, a[r]);
-                b[r] = TPK_FMA(by, d, b[r]);
-            }
-        }
-        for (int r = 0; r < rows; r++) {
-            TPK_STOREM(y + r * n + j, a[r], m);
-            TPK_STOREM(y + r * n + j + TPK_VL, b[r], m1);
-        }
-    }
-}
-
 /* The rows of z [n, n], nearly unit vectors orthogonal to each other, become so but for rounding: four at a time, less
- * what they have along the rows before them, and half of what is too much along the four. w: 4 n numbers. */
+ * what they have along the rows before them, and half of what is too much along the four; the last four may be among
+ * those before. n >= 4; w: 4 n numbers. */
 TPK_FN void FN(orthogonal_rows)(int64_t n, T *z, T *w)
 {
-    for (int64_t p = 0, rows; p < n; p += rows) {
-        rows = n - p >= 4 ? 4 : 1;
-        for (int64_t r = 0; r < rows; r++) {
-            for (int64_t j = 0; j < p + rows; j++) {
+    for (int64_t at = 0; at < n; at += 4) {
+        const int64_t p = tpk_i_min(at, n - 4);
+        for (int64_t r = 0; r < 4; r++) {
+            for (int64_t j = 0; j < p + 4; j++) {
                 const T along = FN(dot)(n, z + (p + r) * n, z + j * n) - (T)(p + r == j);
                 w[r * n + j] = j < p ? -along : along * (T)-0.5;
             }
         }
-        if (rows == 4) {
-            FN(mix_rows)(4, p + 4, n, w, z, z + p * n);
-        } else {
-            FN(mix_rows)(1, p + 1, n, w, z, z + p * n);
+        for (int64_t j = 0; j < n; j += TPK_VL) {
+            const TPK_M m = TPK_MASK(n - j);
+            TPK_V y[4];
+#pragma GCC unroll 4
+            for (int r = 0; r < 4; r++) {
+                y[r] = TPK_LOADM(z + (p + r) * n + j, m);
+            }
+            for (int64_t i = 0; i < p + 4; i++) {
+                const TPK_V x = TPK_LOADM(z + i * n + j, m);
+#pragma GCC unroll 4
+                for (int r = 0; r < 4; r++) {
+                    y[r] = TPK_FMA(TPK_SPLAT(w[r * n + i]), x, y[r]);
+                }
+            }
+#pragma GCC unroll 4
+            for (int r = 0; r < 4; r++) {
+                TPK_STOREM(z + (p + r) * n + j, y[r], m);
+            }
         }
     }
 }
