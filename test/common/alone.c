@@ -361,13 +361,15 @@ bool alone_write(const alone *a)
 /* ---- trying ------------------------------------------------------------------------------------------- */
 
 #define WARNINGS " -Wall -Wextra -Wconversion -Werror "
+/* clang 19 warns of what its own -march=native finds on a processor with AVX10. */
+#define BUT_AVX10 "-Wno-unknown-warning-option -Wno-invalid-feature-combination "
 
 const alone_target alone_hosts[] = {
-    {"gcc -O0",   "gcc -std=c99 -O0" WARNINGS,                 "",   ""  },
-    {"gcc -O3",   "gcc -std=c11 -O3 -march=native" WARNINGS,   "",   ""  },
-    {"clang -O0", "clang -std=c11 -O0" WARNINGS,               "",   ""  },
-    {"clang -O3", "clang -std=c99 -O3 -march=native" WARNINGS, "",   ""  },
-    {NULL,        NULL,                                        NULL, NULL}
+    {"gcc -O0",   "gcc -std=c99 -O0" WARNINGS,                           "",   ""  },
+    {"gcc -O3",   "gcc -std=c11 -O3 -march=native" WARNINGS,             "",   ""  },
+    {"clang -O0", "clang -std=c11 -O0" WARNINGS,                         "",   ""  },
+    {"clang -O3", "clang -std=c99 -O3 -march=native" WARNINGS BUT_AVX10, "",   ""  },
+    {NULL,        NULL,                                                  NULL, NULL}
 };
 
 const alone_target alone_aarch64 = {"aarch64", "aarch64-linux-gnu-gcc -std=c11 -O2" WARNINGS,

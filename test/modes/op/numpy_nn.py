@@ -512,7 +512,7 @@ def tp_affine_grid(theta, n, sizes, corners):
     def axis(size):
         i = np.arange(size, dtype=np.longdouble)
         return 2 * i / (size - 1) - 1 if corners else (2 * i + 1) / size - 1
-    at = np.stack(np.meshgrid(*[axis(s) for s in sizes], indexing="ij")[::-1]
+    at = np.stack(list(np.meshgrid(*[axis(s) for s in sizes], indexing="ij"))[::-1]
                   + [np.ones(tuple(sizes), np.longdouble)], axis=-1)
     return T(np.einsum("nij,...j->n...i", theta.v, at), theta.dtype)
 
