@@ -336,9 +336,6 @@ static tp_tensor *declare(tpi_frame *fr, const tpi_infer *q, bool *view)
         return y;
     }
     *view = lay_out(q, y);
-    if (q->op->index_in)
-        fr->may_fail |= !q->in[q->op->index_in]->buf;
-    fr->may_fail |= q->op->refuses != TPI_REFUSES_NOTHING;
     return y;
 }
 
@@ -434,16 +431,85 @@ static void note_shape(tpi_frame *fr, const tpi_step *s, tp_tensor *y)
     fr->as_recorded &= !resized;
 }
 
-/* An index out of range is told now, when it can be known. */
-static bool refused_index(tpi_frame *fr, tpi_infer *q, tp_tensor *const *tape, tp_tensor **y)
+static tp_tensor *foreseen(tpi_frame *fr, tp_tensor *t, int deep);
+
+/* A pending value, computed beside the frame; NULL: something is in the way. */
+static tp_tensor *computed_aside(tpi_frame *fr, const tpi_pending *p, int deep)
 {
-    if (!q->op->index_in || !q->in[q->op->index_in]->buf)
+    enum { MOST_IN = 3 };
+    tp_ctx *ctx = fr->ctx;
+    const tp_tensor *t = p->value;
+    tp_tensor *in[MOST_IN], *y = NULL;
+    int n = 0;
+    for (; n < p->n_in && n < MOST_IN; n++)
+        if (!(in[n] = foreseen(fr, tpi_operand(fr, p, n), deep - 1)))
+            break;
+    if (n == p->n_in) {
+        const tpi_infer q = {.op = p->step->op,
+                             .at = TPI_AT(t->file, t->line),
+                             .ctx = ctx,
+                             .n_in = n,
+                             .in = in,
+                             .attrs = tpi_attrs_of(p)};
+        tpi_aside earlier;
+        tpi_error_aside(ctx, &earlier);
+        struct tpi_frame *frame = ctx->frame;
+        ctx->frame = NULL;
+        y = tpi_tensor_new(ctx, q.at, (tp_dtype)t->dtype, t->rank, t->shape);
+        if (y->status == TP_OK && tpi_compute(&q, y) == y)
+            tpi_ref(y);
+        else
+            y = NULL;
+        ctx->frame = frame;
+        tpi_forget_error(ctx);
+        tpi_error_back(ctx, &earlier);
+    }
+    while (n > 0)
+        tpi_unref(in[--n]);
+    return y;
+}
+
+/* Integers that are here, or that a few elementwise ops and views make of such, as a loss does with labels: with a
+ * reference of the caller's. NULL: they are not known yet. */
+static tp_tensor *foreseen(tpi_frame *fr, tp_tensor *t, int deep)
+{
+    enum { MOST = 1 << 16 };
+    if (!(t->flags & TPI_LAZY)) {
+        if (!t->data || (t->buf && t->buf->assigned))
+            return NULL;
+        tpi_ref(t);
+        return t;
+    }
+    const int i =
+        deep > 0 && t->dtype < TP_F32 && tpi_count(t) <= MOST ? tpi_pending_of(fr, t) : -1;
+    const tpi_pending *p = i < 0 ? NULL : &fr->pending[i];
+    return p && p->step->kind == TPI_STEP_OP && !p->assigned &&
+                   (p->step->op->kind == TPI_ELEMENT || p->step->op->kind == TPI_VIEW)
+               ? computed_aside(fr, p, deep)
+               : NULL;
+}
+
+/* An index out of range is told now, when it can be known; otherwise the op may fail later. */
+static bool refused_index(tpi_frame *fr, tpi_infer *q, tp_tensor *const *tape, tp_tensor **y,
+                          bool *may_fail)
+{
+    enum { DEEP = 8 };
+    *may_fail = q->op->refuses != TPI_REFUSES_NOTHING;
+    if (!q->op->index_in)
         return false;
+    tp_tensor **in = (tp_tensor **)q->in, *const own = in[q->op->index_in];
+    tp_tensor *index = foreseen(fr, own, DEEP);
+    if (!index) {
+        *may_fail = true;
+        return false;
+    }
     *y = tpi_infer_op(q);
-    if (*y)
-        return true;
-    if (tpi_indices_in_range(q->in, q->attrs))
-        return false;
+    in[q->op->index_in] = index;
+    const bool good = !*y && tpi_indices_in_range(in, q->attrs);
+    in[q->op->index_in] = own;
+    tpi_unref(index);
+    if (*y || good)
+        return *y != NULL;
     tpi_settle(fr);
     *y = out_of_frame(q->ctx, q->at, q->op, q->n_in, tape, q->attrs);
     return true;
@@ -491,8 +557,8 @@ static inline tp_tensor *match(tpi_frame *fr, tpi_infer *q, bool requires)
         begin_segment(fr);
     tpi_step *s = fr->at->again ? fr->at->again : fr->at->first;
     const tpi_op *op = q->op;
-    if (!s || s->op != op || s->kind != TPI_STEP_OP || s->n_in != q->n_in || tpi_may_refuse(op) ||
-        q->n_in > FEW)
+    if (!s || s->op != op || s->kind != TPI_STEP_OP || s->n_in != q->n_in ||
+        tpi_may_refuse(op) || q->n_in > FEW)
         return NULL;
     int n_new = 0;
     for (int i = 0; i < q->n_in; i++) {
@@ -535,7 +601,8 @@ static tp_tensor *apply_resolved(tpi_frame *fr, tpi_infer *q, tpi_call_of *c,
                                  tp_tensor *const *tape, uint64_t assigned, bool requires)
 {
     tp_tensor *y = NULL;
-    if (refused_index(fr, q, tape, &y))
+    bool may_fail;
+    if (refused_index(fr, q, tape, &y, &may_fail))
         return y;
     room r;
     bool same = false;
@@ -552,6 +619,7 @@ static tp_tensor *apply_resolved(tpi_frame *fr, tpi_infer *q, tpi_call_of *c,
     if (!s)
         return out_of_frame(q->ctx, q->at, q->op, q->n_in, tape, q->attrs);
     y = add_pending(fr, q, s, same, tape, assigned, requires);
+    fr->may_fail |= may_fail;
     if (y->status == TP_OK)
         note_shape(fr, s, y);
     else /* its step is without it: what is pending would be shifted */

@@ -287,6 +287,42 @@ static void momentum_inside(bed *b)
     train(b, &s);
 }
 
+BODY(ignoring)
+{
+    world *s = user;
+    const tp_loss_options options = {.ignores = true, .ignored = -1};
+    tp_tensor *loss = tp_cross_entropy_with(tp_linear(in[0], s->w, s->v),
+                                            tp_reshape(in[1], TP_DIMS(-1)), &options);
+    tp_optimizer_step(s->o, loss);
+    out[0] = loss;
+}
+
+/* What a loss makes of labels is known before the step ends, so the step is one segment; a label outside changes
+ * nothing. */
+static void labels_known_early(bed *b)
+{
+    world s = open_world(b);
+    s.o = tp_adam_new(b->tp, 0.05, NULL, 2, s.params);
+    tp_function *f = make(b, "ignoring", ignoring, &s);
+    uint64_t seed = 11;
+    for (s.n = 0; s.n < 14; s.n++) {
+        tp_scope_begin(b->tp);
+        const int64_t labels[] = {s.n % 2, s.n % 3 - 1, s.n == 10 ? 2 : s.n == 12 ? -2 : 0, 1};
+        tp_tensor *x = draw(b->tp, &seed, TP_DIMS(4, 3));
+        note(b, "loss", call2(f, x, tp_tensor_new(b->tp, TP_I64, TP_DIMS(2, 2), labels)));
+        note(b, "w", s.w);
+        note(b, "v", s.v);
+        note_error(b, "labels");
+        tp_scope_end(b->tp);
+        if (s.n == 8) {
+            settle(b);
+            if (!b->eager && !BOTH_STRESS)
+                assert_int_equal(tp_function_stats_of(f).segments, 1);
+        }
+    }
+    tp_optimizer_free(s.o);
+}
+
 BODY(penalised)
 {
     world *s = user;
@@ -687,6 +723,7 @@ int main(void)
         ATTACK(descent_by_hand),
         ATTACK(adam_inside),
         ATTACK(momentum_inside),
+        ATTACK(labels_known_early),
         ATTACK(gradients_of_gradients_inside),
         ATTACK(marked_in_some_calls),
         ATTACK(recording_switched_inside),
