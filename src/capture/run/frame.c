@@ -451,26 +451,18 @@ static tp_tensor *computed_aside(tpi_frame *fr, const tpi_pending *p, int deep)
                              .n_in = n,
                              .in = in,
                              .attrs = tpi_attrs_of(p)};
-        tpi_aside earlier;
-        tpi_error_aside(ctx, &earlier);
-        struct tpi_frame *frame = ctx->frame;
-        ctx->frame = NULL;
-        y = tpi_tensor_new(ctx, q.at, (tp_dtype)t->dtype, t->rank, t->shape);
-        if (y->status == TP_OK && tpi_compute(&q, y) == y)
+        y = tpi_tensor(ctx, q.at, (tp_dtype)t->dtype, t->rank, t->shape);
+        if (y && tpi_compute(&q, y) == y)
             tpi_ref(y);
         else
             y = NULL;
-        ctx->frame = frame;
-        tpi_forget_error(ctx);
-        tpi_error_back(ctx, &earlier);
     }
     while (n > 0)
         tpi_unref(in[--n]);
     return y;
 }
 
-/* Integers that are here, or that a few elementwise ops and views make of such, as a loss does with labels: with a
- * reference of the caller's. NULL: they are not known yet. */
+/* With a reference of the caller's. */
 static tp_tensor *foreseen(tpi_frame *fr, tp_tensor *t, int deep)
 {
     enum { MOST = 1 << 16 };
@@ -489,16 +481,32 @@ static tp_tensor *foreseen(tpi_frame *fr, tp_tensor *t, int deep)
                : NULL;
 }
 
+/* Integers that are here, or that a few elementwise ops and views make of such, as a loss does with labels: with a
+ * reference of the caller's. NULL: they are not known yet. */
+static tp_tensor *known_integers(tpi_frame *fr, tp_tensor *t)
+{
+    enum { DEEP = 8 };
+    tp_ctx *ctx = fr->ctx;
+    struct tpi_frame *frame = ctx->frame;
+    ctx->frame = NULL; /* first: what asks for errors settles */
+    tpi_aside earlier;
+    tpi_error_aside(ctx, &earlier);
+    tp_tensor *known = foreseen(fr, t, DEEP);
+    tpi_forget_error(ctx);
+    tpi_error_back(ctx, &earlier);
+    ctx->frame = frame;
+    return known;
+}
+
 /* An index out of range is told now, when it can be known; otherwise the op may fail later. */
 static bool refused_index(tpi_frame *fr, tpi_infer *q, tp_tensor *const *tape, tp_tensor **y,
                           bool *may_fail)
 {
-    enum { DEEP = 8 };
     *may_fail = q->op->refuses != TPI_REFUSES_NOTHING;
     if (!q->op->index_in)
         return false;
     tp_tensor **in = (tp_tensor **)q->in, *const own = in[q->op->index_in];
-    tp_tensor *index = foreseen(fr, own, DEEP);
+    tp_tensor *index = known_integers(fr, own);
     if (!index) {
         *may_fail = true;
         return false;
