@@ -1,6 +1,7 @@
 #define _GNU_SOURCE /* O_NOFOLLOW, O_DIRECTORY */
 #include "cc/scratch.h"
 
+#include "base/clock.h"
 #include "base/env.h"
 #include "base/hash.h"
 #include "base/log.h"
@@ -11,7 +12,6 @@
 #include <stdio.h>
 #include <string.h>
 #include <sys/stat.h>
-#include <time.h>
 #include <unistd.h>
 
 enum { MOST_TRIES = 1000 };
@@ -68,9 +68,7 @@ static int make(tpi_scratch *s, tp_ctx *ctx, const char *start)
 {
     int error = EEXIST;
     for (int i = 0; i < MOST_TRIES && error == EEXIST; i++) {
-        struct timespec t;
-        clock_gettime(CLOCK_MONOTONIC, &t);
-        const uint64_t number = (uint64_t)t.tv_nsec ^ (uint64_t)getpid() << 32;
+        const uint64_t number = (uint64_t)tpi_now_ns() ^ (uint64_t)getpid() << 32;
         snprintf(s->name, sizeof s->name, "%s%06llx", start,
                  (unsigned long long)tpi_mix64(number) & 0xffffff);
         sigset_t signals;

@@ -350,7 +350,7 @@ static bool is_outside(void *user, const tp_tensor *t)
 
 /* To gradients a variable enters a loop, also one of no turns, and each turn, as a node of its own:
  * what else reads the same tensor comes before or after it in every sum. */
-static bool enter_all(tp_block *b)
+static bool enter_variables(tp_block *b)
 {
     for (int i = 0; i < b->n; i++) {
         tp_tensor *t = *b->vars[i];
@@ -371,7 +371,7 @@ static bool enter_loop(tp_block *b)
         *b->vars[i] = tpi_block_value(b->at, *b->vars[i]);
         ok = (*b->vars[i])->status == TP_OK;
     }
-    return ok && enter_all(b);
+    return ok && enter_variables(b);
 }
 
 static bool begin_turn(tp_block *b)
@@ -383,7 +383,7 @@ static bool begin_turn(tp_block *b)
     if (b->is_loop)
         hold_before(b);
     b->entry = b->ctx->seq;
-    return open_scope(b) && (!b->is_loop || enter_all(b));
+    return open_scope(b) && (!b->is_loop || enter_variables(b));
 }
 
 /* A scope of the user's is open where the block ends; the failed tensor is of the scope outside. */

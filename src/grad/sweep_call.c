@@ -87,7 +87,7 @@ static bool take_ends(tpi_sweep *in, const tpi_sweep *s, const tp_tensor *call, 
 
 /* To gradients of gradients a cotangent enters the sweep of a turn as what a loop carries enters the
  * loop and the turn: as a node of its own. */
-static bool enter_all(tpi_sweep *s, const tp_tensor *call, int slot)
+static bool enter_turn(tpi_sweep *s, const tp_tensor *call, int slot)
 {
     bool ok = true;
     for (int i = s->met[slot]; i >= 0 && ok; i = s->met[i]) {
@@ -141,7 +141,7 @@ static bool start_inside(tpi_call_sweep *c)
 static bool seed_inside(tpi_call_sweep *c)
 {
     tpi_sweep *s = c->s;
-    if (is_turn(c->call) && s->ctx->recording && !enter_all(s, c->call, c->slot))
+    if (is_turn(c->call) && s->ctx->recording && !enter_turn(s, c->call, c->slot))
         return false; /* they entered outside already; this is inside */
     for (int i = s->met[c->slot], k = 0; i >= 0; i = s->met[i]) {
         tpi_ref(s->grad[i]);
@@ -384,7 +384,7 @@ bool tpi_sweep_call_begin(tpi_call_sweep *c, tpi_sweep *s, const tp_tensor *call
     *c = (tpi_call_sweep){
         .s = s, .call = call, .slot = slot, .in = {.ctx = ctx, .nodes = {.ctx = ctx}}
     };
-    if (is_turn(call) && ctx->recording && !enter_all(s, call, slot))
+    if (is_turn(call) && ctx->recording && !enter_turn(s, call, slot))
         return false;
     const bool started = start_inside(c);
     c->began = ctx->seq;

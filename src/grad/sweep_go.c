@@ -23,7 +23,7 @@ static void gather(const tpi_sweep *s, const tp_tensor *block, int slot, tp_tens
 }
 
 /* To gradients of gradients each cotangent enters as a node of its own (op/turn_values.c). */
-static bool enter_all(const tp_tensor *block, int n, tp_tensor **cot)
+static bool enter_block(const tp_tensor *block, int n, tp_tensor **cot)
 {
     bool ok = true;
     for (int i = 0; i < n && ok; i++) {
@@ -53,7 +53,7 @@ static bool go_through_block(tpi_sweep *s, tp_tensor *block, int slot)
     if (ok) {
         memset(cot, 0, bytes);
         gather(s, block, slot, cot);
-        ok = enter_all(block, n, cot) &&
+        ok = enter_block(block, n, cot) &&
              (tpi_loop_of(block) ? tpi_loop_back : tpi_cond_back)(s, block, cot);
         for (int i = 0; i < n; i++)
             tpi_unref(cot[i]);

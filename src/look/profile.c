@@ -1,4 +1,5 @@
 /* Times of a program's kernels. */
+#include "base/clock.h"
 #include "base/file.h"
 #include "base/float_mode.h"
 #include "ir/notation.h"
@@ -7,7 +8,6 @@
 
 #include <inttypes.h>
 #include <string.h>
-#include <time.h>
 
 typedef struct kernel_time {
     int64_t run;            /* number of the last run that it began in, from 1 */
@@ -31,9 +31,7 @@ static profile *profile_of(const tp_program *p)
 
 static double now(void)
 {
-    struct timespec t;
-    clock_gettime(CLOCK_MONOTONIC, &t);
-    return (double)t.tv_sec + 1e-9 * (double)t.tv_nsec;
+    return 1e-9 * (double)tpi_now_ns();
 }
 
 static void close_kernel(profile *f, double t)

@@ -403,8 +403,7 @@ static bool run_call(tpi_run *r, bool fast)
         return tpi_run_fail(r, TP_E_VALUE, "matrix %lld %s", (long long)(bad - 1),
                             tpi_refusal_text(r->op));
     if (bad) {
-        const tpi_bad_index b =
-            tpi_describe_bad_index(r->op, r->n_in, r->in, r->attrs, bad - 1);
+        const tpi_bad_index b = tpi_describe_bad_index(r->in, r->attrs, bad - 1);
         return tpi_run_fail(r, TP_E_VALUE,
                             "index %lld at position %lld is out of range for size %lld",
                             (long long)b.index, (long long)(bad - 1), (long long)b.size);

@@ -91,11 +91,8 @@ static tp_tensor *index_op(tpi_at at, const tpi_op *op, tp_tensor *x, tp_tensor 
     return tpi_apply(at, op, op->n_in, (tp_tensor *[]){x, tpi_as_index(at, index), src}, &a);
 }
 
-tpi_bad_index tpi_describe_bad_index(const tpi_op *op, int n_in, tp_tensor *const *in,
-                                     const void *attrs, int64_t position)
+tpi_bad_index tpi_describe_bad_index(tp_tensor *const *in, const void *attrs, int64_t position)
 {
-    (void)op;
-    (void)n_in;
     const axis_attrs *a = attrs;
     const tp_tensor *index = in[1];
     int64_t offset = 0;

@@ -122,7 +122,6 @@ typedef struct tpi_bad_index {
 } tpi_bad_index;
 /* Of an op with index_in 1 and its index known: would a run take it? */
 bool tpi_indices_in_range(tp_tensor *const *in, const void *attrs);
-tpi_bad_index tpi_describe_bad_index(const tpi_op *op, int n_in, tp_tensor *const *in,
-                                     const void *attrs, int64_t position);
+tpi_bad_index tpi_describe_bad_index(tp_tensor *const *in, const void *attrs, int64_t position);
 
 #endif

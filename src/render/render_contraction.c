@@ -15,24 +15,24 @@ static const names names_of[] = {
 };
 
 /* A file that stands alone: what names of functions begin with that ask how a convolution goes; the text. */
-typedef struct way {
+typedef struct text_for {
     const char *prefix;
     tpi_text_id text;
-} way;
+} text_for;
 
-static way way_of(const tpi_render *r, const tpi_call_code *c)
+static text_for standing_alone(const tpi_render *r, const tpi_call_code *c)
 {
     const bool f64 = c->node->dtype == TP_F64;
     const tpk_convolution *conv = &c->contraction.conv;
     if (!r->alone || !c->contraction.is_conv)
-        return (way){"", f64 ? TPI_TEXT_gemm_64 : TPI_TEXT_gemm_32};
+        return (text_for){"", f64 ? TPI_TEXT_gemm_64 : TPI_TEXT_gemm_32};
     if (conv->spec.winograd)
-        return (way){"wg_", TPI_TEXT_winograd_32};
+        return (text_for){"wg_", TPI_TEXT_winograd_32};
     const bool dw = conv->which == 2, apart = tpi_contraction_may_be_apart(conv);
-    return (way){apart ? "taps_" : "", f64     ? dw ? TPI_TEXT_convdw_64 : TPI_TEXT_conv_64
-                                       : dw    ? TPI_TEXT_convdw_32
-                                       : apart ? TPI_TEXT_convtaps_32
-                                               : TPI_TEXT_conv_32};
+    return (text_for){apart ? "taps_" : "", f64     ? dw ? TPI_TEXT_convdw_64 : TPI_TEXT_conv_64
+                                            : dw    ? TPI_TEXT_convdw_32
+                                            : apart ? TPI_TEXT_convtaps_32
+                                                    : TPI_TEXT_conv_32};
 }
 
 static const char *type_of(const tpi_call_code *c)
@@ -188,7 +188,7 @@ static void put_alone_call(tpi_render *r, const tpi_call_code *c, int room)
     const bool packed = c->packed >= 0;
     if (of->is_conv) {
         put_spec(r, &of->conv.spec);
-        PUT("    tpk_%s%s_%s%s(&c", way_of(r, c).prefix, c->node->op->name,
+        PUT("    tpk_%s%s_%s%s(&c", standing_alone(r, c).prefix, c->node->op->name,
             packed ? "packed_w_" : "", type_of(c));
     } else {
         tpi_render_loops(r, 'b', of->products.lead, of->products.batch);
@@ -224,7 +224,7 @@ static void put_scratch(tpi_render *r, const tpi_call_code *c)
     } else if (of->is_conv) {
         PUT("    {\n    ");
         put_spec(r, &of->conv.spec);
-        PUT("        need = (int64_t)tpk_%s%s_ws_%s(&c);\n    ", way_of(r, c).prefix,
+        PUT("        need = (int64_t)tpk_%s%s_ws_%s(&c);\n    ", standing_alone(r, c).prefix,
             c->node->op->name, type_of(c));
     } else {
         PUT("    need = (int64_t)tpk_gemm_ws_%s(", type_of(c));
@@ -237,7 +237,7 @@ static void put_scratch(tpi_render *r, const tpi_call_code *c)
 /* A call of the function that packs, or of that which tells how much it takes: its first arguments. */
 static void put_packing(tpi_render *r, const tpi_call_code *c, const char *function)
 {
-    PUT("%s%s%s_%s(", r->called, way_of(r, c).prefix, function, type_of(c));
+    PUT("%s%s%s_%s(", r->called, standing_alone(r, c).prefix, function, type_of(c));
     if (c->contraction.is_conv) {
         PUT("&c");
     } else {
@@ -309,7 +309,7 @@ void tpi_render_contraction(tpi_render *r, int n, const tpi_call_code *c)
     const bool packed = c->packed >= 0;
     const int room = packed ? room_of(r, n, c) : 0;
     if (r->alone) {
-        r->texts |= 1u << way_of(r, c).text;
+        r->texts |= 1u << standing_alone(r, c).text;
         put_alone_call(r, c, room);
     } else {
         put_library_call(r, c, room);

@@ -175,7 +175,7 @@ static void fail_at(const tp_program *p, const int64_t *fail)
         return;
     }
     tp_tensor *const operands[] = {&in[0], &in[1]};
-    const tpi_bad_index b = tpi_describe_bad_index(t->op, 2, operands, t->attrs, fail[1] - 1);
+    const tpi_bad_index b = tpi_describe_bad_index(operands, t->attrs, fail[1] - 1);
     tpi_fail_status(p->ctx, at, t->op->name, TP_E_VALUE,
                     "index %lld at position %lld is out of range for size %lld",
                     (long long)b.index, position, (long long)b.size);
