@@ -1,9 +1,9 @@
 /* tapir: random numbers. What is said at the head of ops.h holds here too.
  *
- * They come from Philox 4x32-10 at the context's seed and position, and each call moves the position on: by how much
- * is decided by shape and type alone. A run of a graph that needs any of its draws makes them all, in the order of the
- * calls, so it draws what the same calls draw eagerly. C does not say which argument of a call is evaluated first,
- * so two draws belong in two statements. */
+ * They come from Philox 4x32-10 at the context's seed, the stream that is current, and its position, and each call moves
+ * that position on: by how much is decided by shape and type alone. A run of a graph that needs any of its draws makes
+ * them all, in the order of the calls, so it draws what the same calls draw eagerly. C does not say which argument of a
+ * call is evaluated first, so two draws belong in two statements. */
 #ifndef TAPIR_RANDOM_H
 #define TAPIR_RANDOM_H
 
@@ -13,15 +13,27 @@
 extern "C" {
 #endif
 
-/* ---- seed and position ------------------------------------------------------------------------- */
+/* ---- seed, streams and positions ---------------------------------------------------------------- */
 
-/* Restarts from `seed`, position 0. */
+/* Restarts from `seed`, position 0 in every stream. */
 TP_API void tp_seed(tp_ctx *tp, uint64_t seed);
-/* Where the random ops are, and from where they go on: what was drawn before is not drawn again. Either pointer may be
- * NULL. */
+/* Says from which stream the draws of the calls that follow come; returns which one it was, 0 at first. Each has its own
+ * numbers and its own position, so that what draws from one does not change what others give:
+ *
+ *     const uint64_t was = tp_random_stream(tp, SHUFFLING);
+ *     tp_tensor *order = tp_permutation(tp, n);
+ *     tp_random_stream(tp, was);
+ *
+ * Any number is a stream but 2^64 - 1 (TP_E_VALUE; the current one stays). A graph's node, and a model's, keeps the stream
+ * that was current when it was made. Captured functions notice, as of tp_training. A context keeps 16 bytes for each
+ * stream that it has had. */
+TP_FN(uint64_t, tp_random_stream, tp_ctx *tp, uint64_t stream);
+#define tp_random_stream(...) tp_random_stream_at(TP_PLACE, __VA_ARGS__)
+/* Seed of all streams, and where the current one is, and from where it goes on: what was drawn before is not drawn
+ * again. Either pointer may be NULL. */
 TP_API void tp_random_position(tp_ctx *tp, uint64_t *seed, uint64_t *position);
 TP_API void tp_set_random_position(tp_ctx *tp, uint64_t seed, uint64_t position);
-/* A seed for number i of what draws beside each other: workers, replicas of a model, shuffling beside dropout. A function
+/* A seed for number i of what draws beside each other in contexts of their own: workers, replicas of a model. A function
  * of its arguments alone, by words of Philox that no draw reads; two of n numbers get one seed with probability
  * n^2 2^-65. */
 TP_API uint64_t tp_split_seed(uint64_t seed, uint64_t i);

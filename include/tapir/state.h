@@ -1,5 +1,5 @@
 /* tapir: the state of a training in one file: parameters, what optimisers keep, numbers of one's own, and the
- * position of the random numbers.
+ * positions of the random numbers.
  *
  *     tp_state *s = tp_state_new(tp);
  *     tp_state_add_params(s, NULL, model);
@@ -37,7 +37,7 @@ TP_FN(tp_status, tp_state_add, tp_state *s, const char *name, tp_tensor *variabl
 /* A number of the caller's, read when it is saved and written when it is loaded: it lives as long as s. */
 TP_FN(tp_status, tp_state_add_counter, tp_state *s, const char *name, int64_t *counter);
 #define tp_state_add_counter(...) tp_state_add_counter_at(TP_PLACE, __VA_ARGS__)
-/* Seed and position of the context's random numbers (tp_random_position), under the name "random". */
+/* Seed of the context's random numbers, and where each stream is (random.h), under the name "random". */
 TP_FN(tp_status, tp_state_add_random, tp_state *s);
 #define tp_state_add_random(...) tp_state_add_random_at(TP_PLACE, __VA_ARGS__)
 /* All that a tree or a part of one has now, and all variables of an optimiser, of an average, of a sum, under their names;

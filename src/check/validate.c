@@ -6,6 +6,7 @@
 #include "check/validate.h"
 
 #include "base/log.h"
+#include "op/random_position.h"
 #include "pass/prune.h"
 
 #include <string.h>
@@ -33,12 +34,14 @@ bool tpi_try(const tpi_trial *t, const tpi_sample *s, tp_tensor **values)
     tp_ctx *ctx = t->g->ctx;
     tpi_aside earlier;
     tpi_error_aside(ctx, &earlier);
-    const uint64_t random_at = ctx->random_at;
+    tpi_positions begins;
+    const bool noted = tpi_positions_note(ctx, &begins);
     const bool trap = ctx->trap_nan;
     ctx->trap_nan = false;
-    const bool ok = t->run(t, s, values);
+    const bool ok = noted && t->run(t, s, values);
     ctx->trap_nan = trap;
-    ctx->random_at = random_at;
+    tpi_positions_back(ctx, &begins);
+    tpi_positions_free(ctx, &begins);
     if (!ok)
         tpi_log(TPI_LOG_validate, "not run: %s",
                 ctx->status != TP_OK ? ctx->error : "no memory");

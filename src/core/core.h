@@ -212,13 +212,21 @@ typedef struct tpi_kept_number {
 } tpi_kept_number;
 enum { TPI_NUMBERS_BITS = 6, TPI_NUMBERS = 1 << TPI_NUMBERS_BITS };
 
+/* Where the draws of a numbered stream go on. */
+typedef struct tpi_stream {
+    uint64_t number, at;
+} tpi_stream;
+
 struct tp_ctx {
     tpi_mem mem;
     tp_status status;
     char error[TPI_ERROR_TEXT]; /* text of the first error */
     uint64_t seq;
     uint64_t seed;
-    uint64_t random_at;  /* position of the random ops */
+    uint64_t random_at;  /* position of the draws of stream 0 */
+    uint64_t stream;     /* of the draws that come (op/random_position.h) */
+    tpi_stream *streams; /* those that were named, but for 0, in the order of their numbers */
+    int32_t n_streams, streams_size;
     uint64_t failures;   /* errors so far */
     tpi_undones undone;  /* outside of its memory */
     uintptr_t thread;    /* that computes; 0: none */

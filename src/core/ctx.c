@@ -147,6 +147,7 @@ void tp_close(tp_ctx *tp)
     tpi_give_back(&tp->mem, tp->owned, (size_t)tp->owned_size * sizeof *tp->owned);
     tpi_give_back(&tp->mem, tp->late, (size_t)tp->late_size * sizeof *tp->late);
     tpi_give_back(&tp->mem, tp->scopes, (size_t)tp->scopes_size * sizeof *tp->scopes);
+    tpi_give_back(&tp->mem, tp->streams, (size_t)tp->streams_size * sizeof *tp->streams);
     tpi_undones_free(&tp->undone, &tp->mem);
     tpi_mem mem = tp->mem;
     tpi_mem_done(&mem);

@@ -1,6 +1,7 @@
 /* Gradients of the user's own: tp_custom_call, tp_straight_through, and the block in which nothing is recorded. */
 #include "ir/graph_def.h"
 #include "op/custom.h"
+#include "op/random_position.h"
 #include "op/sizes.h"
 
 #undef TP_PLACE
@@ -121,13 +122,13 @@ static tp_status check(const call *c, tp_tensor **out)
     if (tp_scope_begin(ctx) != TP_OK)
         return TP_E_MEMORY;
     const bool was = tp_recording(ctx, true);
-    const uint64_t drawn =
-        ctx->random_at; /* forward may draw, and draws the same in the call */
+    tpi_positions begins; /* forward may draw, and draws the same in the call */
+    const bool noted = tpi_positions_note(ctx, &begins);
     for (int i = 0; i < c->n_in; i++)
         tpi_nodes_push(&wide,
                        tp_dtype_of(c->in[i]) == TP_F32 ? tp_cast(c->in[i], TP_F64) : c->in[i]);
     tp_status status = TP_E_MEMORY;
-    if (wide.failed)
+    if (wide.failed || !noted)
         tpi_no_memory(ctx, at, c->rule->name);
     else
         status = tp_grad_check(checked_call, &(checking){c, out}, c->n_in, wide.v, &error);
@@ -136,7 +137,8 @@ static tp_status check(const call *c, tp_tensor **out)
                                  "the gradient that backward gives is off by %.3g from that of "
                                  "differences (relative to max(1, difference))",
                                  error);
-    ctx->random_at = drawn;
+    tpi_positions_back(ctx, &begins);
+    tpi_positions_free(ctx, &begins);
     tp_recording(ctx, was);
     tpi_nodes_free(&wide);
     tp_scope_end(ctx);

@@ -40,6 +40,7 @@ static const tpi_attr table[] = {
     {"at", TPI_ATTR_INT, offsetof(tpi_random_attrs, at)},
     {"lo",                          TPI_ATTR_INT, offsetof(tpi_random_attrs, lo)},
     {"hi",   TPI_ATTR_INT, offsetof(tpi_random_attrs, hi)},
+    {"stream",                        TPI_ATTR_INT, offsetof(tpi_random_attrs, stream)},
     {0                       },
 };
 
@@ -93,6 +94,8 @@ static bool random_infer(tpi_infer *q)
     const tpi_random_attrs *r = q->attrs;
     if (r->kind < 0 || r->kind >= TPI_N_RANDOM_KINDS)
         return tpi_refuse(q, TP_E_VALUE, "kind %lld is unknown", (long long)r->kind);
+    if ((uint64_t)r->stream == UINT64_MAX)
+        return tpi_refuse(q, TP_E_VALUE, "stream 2^64 - 1 is that of tp_split_seed");
     if (r->shape.n < 0 || r->shape.n > TP_MAX_RANK)
         return tpi_refuse(q, TP_E_SHAPE, "%lld axes", (long long)r->shape.n);
     if (refuse_numbers(q->ctx, q->at, r, &q->failed))
@@ -143,8 +146,9 @@ tpi_random_attrs tpi_random_position(const tpi_random_attrs *a, tp_ctx *ctx, int
 {
     tpi_random_attrs placed = *a;
     placed.seed = (int64_t)ctx->seed;
-    placed.at = (int64_t)ctx->random_at;
-    ctx->random_at += (uint64_t)tpi_random_counters(a, count);
+    uint64_t *position = tpi_stream_position(ctx, (uint64_t)a->stream);
+    placed.at = (int64_t)*position;
+    *position += (uint64_t)tpi_random_counters(a, count);
     return placed;
 }
 
@@ -196,6 +200,7 @@ static tp_tensor *draw_new(tpi_at at, tp_ctx *ctx, tpi_random_attrs r, int rank,
     TPI_ALONE(ctx, at, kind_names[r.kind]);
     if (!tpi_check_shape(ctx, at, kind_names[r.kind], rank, shape, &failed))
         return failed;
+    r.stream = (int64_t)ctx->stream;
     r.shape.n = rank;
     for (int i = 0; i < rank; i++)
         r.shape.v[i] = shape[i];
@@ -210,6 +215,7 @@ static tp_tensor *draw_like(tpi_at at, const tp_tensor *x, tpi_random_attrs r)
 {
     TPI_ALONE(x->ctx, at, kind_names[r.kind]);
     tp_tensor *failed;
+    r.stream = (int64_t)x->ctx->stream;
     r.shape.n = x->rank;
     memcpy(r.shape.v, x->shape, sizeof(int64_t) * x->rank);
     tp_graph *g = x->graph ? tpi_graph_here(x) : x->ctx->tracing; /* as in draw_new */

@@ -1,7 +1,7 @@
 /* The op of random numbers, for those who run graphs.
  *
- * A node of a graph has no position yet. At each run the executor gives every random node, read or
- * not (ir/body.h), in program order, seed and position of the context, and moves the context on by
+ * A node of a graph has a stream, and no position yet. At each run the executor gives every random node, read or
+ * not (ir/body.h), in program order, the context's seed and its stream's position, and moves that on by
  * tpi_random_counters: then a run draws the bits that the same calls draw eagerly. */
 #ifndef TAPIR_DRAW_H
 #define TAPIR_DRAW_H
@@ -21,6 +21,7 @@ typedef struct tpi_random_attrs {
     double a, b;
     int64_t seed, at; /* in a graph: 0, and a negative number that no other node has */
     int64_t lo, hi;
+    int64_t stream; /* its bits */
 } tpi_random_attrs;
 
 /* Where seed and position are among the flattened attributes. */
@@ -31,8 +32,25 @@ enum { TPI_RANDOM_SEED = 13, TPI_RANDOM_AT = 14 };
 int tpi_random_per(const tpi_random_attrs *a);
 /* Positions that `count` elements take. */
 int64_t tpi_random_counters(const tpi_random_attrs *a, int64_t count);
-/* Attributes for one run of the node, whose result has `count` elements; the context moves on. */
+/* Attributes for one run of the node, whose result has `count` elements; its stream moves on. */
 tpi_random_attrs tpi_random_position(const tpi_random_attrs *a, tp_ctx *ctx, int64_t count);
+
+/* Gives the context a position for the stream, 0 at first; false: no memory. What was made by calls has one: that of a
+ * graph's nodes is asked for when a program is made, since a graph may come from a file. */
+bool tpi_stream_add(tp_ctx *ctx, uint64_t stream);
+bool tpi_streams_add(const tp_graph *g);
+/* And that position, until the next one is added. */
+uint64_t *tpi_stream_position(tp_ctx *ctx, uint64_t stream);
+
+/* Where all streams are, to go back there. */
+typedef struct tpi_positions {
+    uint64_t first; /* of stream 0 */
+    int32_t n;
+    tpi_stream *others;
+} tpi_positions;
+bool tpi_positions_note(tp_ctx *ctx, tpi_positions *p); /* false: no memory */
+void tpi_positions_back(tp_ctx *ctx, const tpi_positions *p);
+void tpi_positions_free(tp_ctx *ctx, tpi_positions *p);
 
 /* A draw like that as a node of the graph; never NULL. */
 tp_tensor *tpi_random_node(tp_graph *g, tpi_at at, const tpi_random_attrs *a);

@@ -630,8 +630,7 @@ tpi_plan *tpi_plan_new(tp_graph *g, const tpi_roots *roots, tpi_fusing fuse)
         return no_plan(g->ctx, p->memory);
     if (fuse.bands)
         tpi_plan_microbatches(p);
-    tpi_plan_number(p);
-    return p;
+    return tpi_plan_number(p) ? p : no_plan(g->ctx, p->memory);
 }
 
 static bool make(tpi_plan *p, const tpi_roots *roots, tpi_fusing fuse)

@@ -168,11 +168,13 @@ struct tpi_plan {
      * here; those of the outermost plan with 0. */
     int first_kernel, first_buffer;
     /* of the outermost plan: */
-    tpi_bump memory;              /* of all plans, and of the arena; a cut has its own */
-    tpi_bump room;                /* of what is noted while they are made */
-    int all_kernels, all_buffers; /* how many, those of bodies included */
-    struct tpi_arena *arena;      /* NULL until tpi_plan_arena */
-    bool draws;                   /* a body draws random numbers */
+    tpi_bump memory;                 /* of all plans, and of the arena; a cut has its own */
+    tpi_bump room;                   /* of what is noted while they are made */
+    int all_kernels, all_buffers;    /* how many, those of bodies included */
+    struct tpi_arena *arena;         /* NULL until tpi_plan_arena */
+    bool draws;                      /* a body draws random numbers */
+    int32_t n_streams, streams_size; /* that draws come from, in the order of their numbers */
+    uint64_t *streams;
 };
 
 /* Values that the caller needs, each in memory of its own: what is fetched or assigned. */
@@ -228,8 +230,10 @@ int tpi_plan_most_section_buffers(const tpi_plan *p);
 int tpi_plan_buffer(tpi_plan *p, tpi_buffer b);
 /* Are the elements of t in row-major order, without gaps, along the axes from `first` on? */
 bool tpi_plan_runs_on(const tpi_plan *p, const tp_tensor *t, int first);
-/* Numbers the kernels and buffers of all bodies. */
-void tpi_plan_number(tpi_plan *p);
+/* Numbers the kernels and buffers of all bodies, and lists the streams. False: no memory. */
+bool tpi_plan_number(tpi_plan *p);
+/* Which of the streams of its program a node draws from. */
+int tpi_plan_stream(const tpi_plan *p, const tp_tensor *draw);
 /* The plan that has the kernel of this number. */
 const tpi_plan *tpi_plan_of_kernel(const tpi_plan *p, int kernel);
 

@@ -1,4 +1,5 @@
 /* Plans of blocks: their bodies, and the memory that goes between them and the plan they are in. */
+#include "op/random_position.h"
 #include "plan/plan.h"
 
 #include <string.h>
@@ -227,9 +228,46 @@ int tpi_plan_most_section_buffers(const tpi_plan *p)
 
 /* ---- numbers ----------------------------------------------------------------------------------------- */
 
-/* The plans inside p are numbered from what is left on; outer->all_* counts. */
-static void number(tpi_plan *p, tpi_plan *outer)
+/* Where a stream is among those of the plan, or would be. */
+static int place_of(const tpi_plan *p, uint64_t stream)
 {
+    int i = 0;
+    while (i < p->n_streams && p->streams[i] < stream)
+        i++;
+    return i;
+}
+
+int tpi_plan_stream(const tpi_plan *p, const tp_tensor *draw)
+{
+    return place_of(p->whole, (uint64_t)((const tpi_random_attrs *)draw->attrs)->stream);
+}
+
+static bool list_streams(const tpi_plan *p, tpi_plan *whole)
+{
+    for (int i = 0; i < p->n_kernels; i++) {
+        const tp_tensor *t = p->values[p->kernels[i].root].node;
+        if (!t->op->draws)
+            continue;
+        const uint64_t stream = (uint64_t)((const tpi_random_attrs *)t->attrs)->stream;
+        const int at = place_of(whole, stream);
+        if (at < whole->n_streams && whole->streams[at] == stream)
+            continue;
+        uint64_t *v = tpi_bump_grow(&whole->memory, whole->streams, whole->n_streams,
+                                    &whole->streams_size, sizeof *v);
+        if (!v)
+            return false;
+        memmove(v + at + 1, v + at, (size_t)(whole->n_streams - at) * sizeof *v);
+        v[at] = stream;
+        whole->streams = v;
+        whole->n_streams++;
+    }
+    return true;
+}
+
+/* The plans inside p are numbered from what is left on; outer->all_* counts. */
+static bool number(tpi_plan *p, tpi_plan *outer)
+{
+    bool ok = list_streams(p, outer);
     for (int i = 0; i < p->n_values && p->sections; i++)
         for (int k = 0; p->sections[i] && k < p->sections[i]->n_bodies; k++) {
             tpi_plan *inner = p->sections[i]->plan[k];
@@ -239,15 +277,16 @@ static void number(tpi_plan *p, tpi_plan *outer)
             outer->all_buffers += inner->n_buffers;
             for (int n = 0; n < inner->n_kernels; n++)
                 outer->draws |= inner->values[inner->kernels[n].root].node->op->draws;
-            number(inner, outer);
+            ok = number(inner, outer) && ok;
         }
+    return ok;
 }
 
-void tpi_plan_number(tpi_plan *p)
+bool tpi_plan_number(tpi_plan *p)
 {
     p->all_kernels = p->n_kernels;
     p->all_buffers = p->n_buffers;
-    number(p, p);
+    return number(p, p);
 }
 
 const tpi_plan *tpi_plan_of_kernel(const tpi_plan *p, int kernel)

@@ -12,7 +12,7 @@
  *     sizes    the symbols' values; behind them, of each whose value a loop sets (how many turns it
  *              took), the most that there is memory for
  *     random   seed and first position of each random node; when bodies draw (plan->draws) only the
- *              seed and the position, which moves on
+ *              seed, and the position of each stream of the plan, which moves on
  *     scratch  tapir_scratch(sizes) bytes
  *     fail     three numbers, zero
  *     library  the kernels it calls; a file that stands alone has no such argument

@@ -106,16 +106,16 @@ static void put_moving_on(tpi_render *r, const tp_tensor *t)
         tpi_render_any_size(r, t->shape[i]);
         tpi_str_put(&r->body, ")");
     }
-    tpi_str_printf(&r->body, ";\n    random[1] += drawn / %d + (drawn %% %d != 0);\n", per,
-                   per);
+    tpi_str_printf(&r->body, ";\n    random[%d] += drawn / %d + (drawn %% %d != 0);\n",
+                   1 + tpi_plan_stream(r->plan, t), per, per);
 }
 
-/* May be a size, or any number. */
-static void put_attr(tpi_render *r, int64_t attr)
+/* May be a size, unless it is any number. */
+static void put_attr(tpi_render *r, int64_t attr, bool any)
 {
     if (attr == INT64_MIN)
         tpi_str_put(&r->body, "INT64_MIN");
-    else if (tpi_dim_is_symbolic(attr))
+    else if (!any && tpi_dim_is_symbolic(attr))
         tpi_render_size(r, attr);
     else if (r->alone)
         tpi_str_printf(&r->body, "%lld", (long long)attr);
@@ -127,18 +127,23 @@ static void put_attrs(tpi_render *r, const tpi_call_code *c)
 {
     int64_t attr[TPI_MAX_FLAT_ATTRS];
     const int n = tpi_flatten_attrs(c->node->op, c->attrs, attr);
+    const bool whole =
+        r->whole->draws; /* the seed, and where each stream is, are of all draws */
+    const int at =
+        c->draws_next && whole ? 1 + tpi_plan_stream(r->plan, c->node) : 2 * r->n_random + 1;
     tpi_str_printf(&r->body, "    const int64_t attr[%d] = {", n ? n : 1);
     for (int i = 0; i < n; i++) {
-        const int drawn = i - TPI_RANDOM_SEED; /* the seed, then the position */
         tpi_str_put(&r->body, i ? ", " : "");
-        if (c->draws_next && (drawn == 0 || drawn == TPI_RANDOM_AT - TPI_RANDOM_SEED))
-            tpi_str_printf(&r->body, "random[%s]", NUMBER(2 * r->n_random + drawn));
+        if (c->draws_next && i == TPI_RANDOM_SEED)
+            tpi_str_printf(&r->body, "random[%s]", NUMBER(whole ? 0 : 2 * r->n_random));
+        else if (c->draws_next && i == TPI_RANDOM_AT)
+            tpi_str_printf(&r->body, "random[%s]", NUMBER(at));
         else
-            put_attr(r, attr[i]);
+            put_attr(r, attr[i], c->draws_next && i > TPI_RANDOM_AT);
     }
     tpi_str_put(&r->body, n ? "};\n" : "0};\n");
-    if (c->draws_next && r->whole->draws)
-        put_moving_on(r, c->node); /* random[0] and [1] are of all draws */
+    if (c->draws_next && whole)
+        put_moving_on(r, c->node);
     else
         r->n_random += c->draws_next;
 }

@@ -29,7 +29,8 @@ bool tpi_program_start_c(tp_program *p)
         p->n_random += p->graph->nodes[p->plan->kernels[i].root]->op->draws;
     if (p->plan->draws)
         p->n_random = 1;
-    p->random = tpi_bump_take(&p->lists, 2 * (size_t)p->n_random, sizeof *p->random);
+    const size_t n_random = 2 * (size_t)p->n_random + (size_t)p->plan->n_streams;
+    p->random = tpi_bump_take(&p->lists, n_random, sizeof *p->random);
     p->c.calls = tpi_bump_take(&p->lists, (size_t)p->plan->all_kernels, sizeof *p->c.calls);
     if (!p->c.calls) {
         tpi_no_memory(p->ctx, TPI_AT(NULL, 0), "compile");
@@ -92,7 +93,9 @@ static void set_random(const tpi_session *s)
     int at = 0;
     if (p->plan->draws) {
         memcpy(&p->random[0], &p->ctx->seed, sizeof p->random[0]);
-        memcpy(&p->random[1], &p->ctx->random_at, sizeof p->random[1]);
+        for (int i = 0; i < p->plan->n_streams; i++)
+            memcpy(&p->random[1 + i], tpi_stream_position(p->ctx, p->plan->streams[i]),
+                   sizeof p->random[1 + i]);
         return;
     }
     for (int i = 0; i < p->plan->n_kernels; i++) {
@@ -195,8 +198,9 @@ bool tpi_program_call(tpi_session *s, int *full)
         fail_at(p, fail);
     if (e == TPI_RUN_STOPPED)
         stopped_at(p, fail);
-    if (e == TPI_RUN_OK && p->plan->draws)
-        memcpy(&p->ctx->random_at, &p->random[1], sizeof p->random[1]);
+    for (int i = 0; i < p->plan->n_streams && e == TPI_RUN_OK && p->plan->draws; i++)
+        memcpy(tpi_stream_position(p->ctx, p->plan->streams[i]), &p->random[1 + i],
+               sizeof p->random[1 + i]);
     if (e == TPI_RUN_CAPACITY)
         *full = (int)fail[0];
     return e == TPI_RUN_OK;

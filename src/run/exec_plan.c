@@ -286,12 +286,12 @@ static bool grow(tp_program *p, int64_t symbol)
 static bool run_kernels(tpi_session *s, bool c, tp_tensor **outputs)
 {
     tp_program *p = s->p;
-    const uint64_t random_at = p->ctx->random_at;
     set_library(p);
     for (;;) {
         int symbol = -1;
         tpi_late_most(p);
-        p->ctx->random_at = random_at;
+        if (s->begins)
+            tpi_positions_back(p->ctx, s->begins);
         if ((!p->sized && !tpi_program_resize(p, s->at)) || !set_pointers(s, outputs)) {
             tpi_no_memory(p->ctx, s->at, "tp_program_run");
             return false;

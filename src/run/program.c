@@ -342,7 +342,7 @@ tp_program *tpi_program_new(tp_graph *g, tpi_at at, const tpi_purpose *purpose, 
     p->used = "none";
     const tpi_paused around = tpi_pause(p->ctx, at);
     const tp_status before = p->ctx->status;
-    const bool ok = make(p, g, at, n_feeds, feeds, n, fetches, opt);
+    const bool ok = tpi_streams_add(g) && make(p, g, at, n_feeds, feeds, n, fetches, opt);
     tpi_resume(p->ctx, around);
     if (!ok && before == TP_OK && p->ctx->status == TP_OK)
         tpi_no_memory(p->ctx, at, what);
@@ -497,13 +497,13 @@ static bool own_fetches(const tpi_session *s, tp_tensor **out)
 static tp_status run_alone(tp_program *p, tpi_at at, tp_tensor *const *feeds, tp_tensor **out)
 {
     tp_ctx *ctx = p->ctx;
-    tpi_session s = {.p = p, .at = at, .feeds = feeds};
+    tpi_positions begins;
+    tpi_session s = {.p = p, .at = at, .feeds = feeds, .begins = &begins};
     const size_t bytes = (size_t)p->n_roots * sizeof *s.values;
     const tpi_paused around = tpi_pause(ctx, s.at);
-    const uint64_t random_at = ctx->random_at;
     tpi_aside earlier;
     tpi_error_aside(ctx, &earlier);
-    s.values = tpi_take(&ctx->mem, bytes);
+    s.values = tpi_positions_note(ctx, &begins) ? tpi_take(&ctx->mem, bytes) : NULL;
     if (s.values)
         memset(s.values, 0, bytes);
     else
@@ -523,7 +523,7 @@ static tp_status run_alone(tp_program *p, tpi_at at, tp_tensor *const *feeds, tp
         tpi_commit_now(&p->commits[i], s.values);
     const tp_status status = ok ? TP_OK : ctx->status != TP_OK ? ctx->status : TP_E_MEMORY;
     if (!ok) {
-        ctx->random_at = random_at;
+        tpi_positions_back(ctx, &begins);
         tp_tensor *failed =
             tpi_fail(ctx, s.at, "tp_program_run", status, "the run failed: %s", ctx->error);
         for (int i = 0; i < p->n_fetches; i++)
@@ -532,6 +532,7 @@ static tp_status run_alone(tp_program *p, tpi_at at, tp_tensor *const *feeds, tp
     for (int i = 0; i < p->n_roots && s.values; i++)
         tpi_unref(s.values[i]);
     tpi_give_back(&ctx->mem, s.values, bytes);
+    tpi_positions_free(ctx, &begins);
     tpi_error_back(ctx, &earlier);
     tpi_resume(ctx, around);
     return status;

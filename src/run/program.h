@@ -122,7 +122,7 @@ typedef struct tpi_saving {
 } tpi_saving;
 tp_status tpi_save_c(const tpi_saving *s);
 
-/* Where the random nodes of one run draw from, when that is not the context's position: by the
+/* Where the random nodes of one run draw from, when that is not at the context's positions: by the
  * `at` that their nodes have in the graph. */
 typedef struct tpi_draws {
     int n;
@@ -136,8 +136,9 @@ typedef struct tpi_session {
     tp_program *p;
     tpi_at at;
     tp_tensor *const *feeds;
-    tp_tensor **values;     /* of the roots, one reference each */
-    const tpi_draws *draws; /* NULL: at the context's position, which moves on */
+    tp_tensor **values;          /* of the roots, one reference each */
+    const tpi_draws *draws;      /* NULL: at the context's positions, which move on */
+    const tpi_positions *begins; /* these, before it */
 } tpi_session;
 
 /* Seed and position for a random node of `count` elements. */

@@ -140,7 +140,6 @@ static tp_status save_program(const tpi_saving *s, tp_program *p)
                               .written = written,
                               .late = p->late,
                               .seed = (int64_t)ctx->seed,
-                              .random_at = (int64_t)ctx->random_at,
                               .beside = s->options.beside};
     if (!ok)
         tpi_no_memory(ctx, s->at, s->what);

@@ -1,5 +1,6 @@
 /* Saving and loading the state of a training. */
 #include "ir/notation.h"
+#include "op/random_position.h"
 #include "train/archive_def.h"
 #include "train/state_def.h"
 
@@ -148,7 +149,25 @@ TPI_BARE(tp_status, tp_state_add_random, (tp_state * s), s)
 
 /* ---- saving ------------------------------------------------------------------------------------------- */
 
-enum { NUMBER = 48 }; /* room for the text of a counter, or of two numbers */
+/* Room for the text of a counter, and of the random numbers: seed and position, and for each other stream that is not
+ * where it begins its number and position. */
+enum { NUMBER = 48 };
+
+static size_t text_room(const tp_ctx *ctx)
+{
+    return NUMBER * (1 + (size_t)ctx->n_streams);
+}
+
+static void put_random(const tp_ctx *ctx, char *text, size_t room)
+{
+    size_t n = (size_t)tpi_print(text, room, "%" PRIu64 " %" PRIu64, ctx->seed, ctx->random_at);
+    for (int32_t i = 0; i < ctx->n_streams; i++) {
+        const tpi_stream *s = &ctx->streams[i];
+        if (s->at)
+            n += (size_t)tpi_print(text + n, room - n, " %" PRIu64 " %" PRIu64, s->number,
+                                   s->at);
+    }
+}
 
 tp_status tpi_state_check(tpi_at at, const char *what, const tp_state *s)
 {
@@ -161,24 +180,26 @@ tp_status tpi_state_check(tpi_at at, const char *what, const tp_state *s)
     return TP_OK;
 }
 
-static tp_archive_item item_of(const tp_state *s, const tpi_state_entry *e, char *text)
+static tp_archive_item item_of(const tp_state *s, const tpi_state_entry *e, char *text,
+                               size_t room)
 {
     if (e->counter)
-        tpi_print(text, NUMBER, "%" PRId64, *e->counter);
+        tpi_print(text, room, "%" PRId64, *e->counter);
     else if (!e->t)
-        tpi_print(text, NUMBER, "%" PRIu64 " %" PRIu64, s->ctx->seed, s->ctx->random_at);
+        put_random(s->ctx, text, room);
     return (tp_archive_item){.name = e->name, .tensor = e->t, .text = text};
 }
 
 static tp_status save(tpi_at at, const char *what, const tp_state *s, const char *path)
 {
-    const size_t each = sizeof(tp_archive_item) + NUMBER, n = (size_t)s->n;
+    const size_t room = text_room(s->ctx), each = sizeof(tp_archive_item) + room,
+                 n = (size_t)s->n;
     tp_archive_item *items = tpi_take(&s->ctx->mem, n * each);
     if (!items)
         return (tp_status)tpi_no_memory(s->ctx, at, what)->status;
     char *texts = (char *)(items + n);
     for (size_t i = 0; i < n; i++)
-        items[i] = item_of(s, &s->entries[i], texts + i * NUMBER);
+        items[i] = item_of(s, &s->entries[i], texts + i * room, room);
     tpi_file_error e;
     const bool ok = tpi_archive_write(s->ctx, path, s->n, items, &e);
     tpi_give_back(&s->ctx->mem, items, n * each);
@@ -217,24 +238,55 @@ static bool read_counter(const char *text, int64_t *v)
     return tpi_scan_i64(text, end, v) == end;
 }
 
-static bool read_random(const char *text, uint64_t *seed, uint64_t *position)
+/* The next two numbers, behind a space but for the first. */
+static const char *scan_pair(const char *p, bool first, uint64_t *a, uint64_t *b)
 {
-    const char *end = scan_natural(text, seed);
-    end = end && *end == ' ' ? scan_natural(end + 1, position) : NULL;
-    return end && !*end;
+    p = first ? p : *p == ' ' ? p + 1 : NULL;
+    p = p ? scan_natural(p, a) : NULL;
+    return p && *p == ' ' ? scan_natural(p + 1, b) : NULL;
 }
 
 bool tpi_state_is_text(const tpi_state_entry *e, const char *text)
 {
     int64_t counter;
-    uint64_t seed, position;
-    return e->counter ? read_counter(text, &counter) : read_random(text, &seed, &position);
+    uint64_t seed, position, stream, last = 0;
+    if (e->counter)
+        return read_counter(text, &counter);
+    const char *p = scan_pair(text, true, &seed, &position);
+    while (p && *p) {
+        p = scan_pair(p, false, &stream, &position);
+        if (!p || stream <= last || stream == UINT64_MAX)
+            return false;
+        last = stream;
+    }
+    return p;
+}
+
+bool tpi_state_make_room(tp_state *s, const tpi_state_entry *e, const char *text)
+{
+    uint64_t stream, position;
+    bool ok = true;
+    const char *p = e->counter ? "" : scan_pair(text, true, &stream, &position);
+    while (*p && ok) {
+        p = scan_pair(p, false, &stream, &position);
+        ok = tpi_stream_add(s->ctx, stream);
+    }
+    return ok;
 }
 
 void tpi_state_take_text(tp_state *s, const tpi_state_entry *e, const char *text)
 {
-    if (e->counter)
+    tp_ctx *ctx = s->ctx;
+    if (e->counter) {
         read_counter(text, e->counter);
-    else
-        read_random(text, &s->ctx->seed, &s->ctx->random_at);
+        return;
+    }
+    uint64_t stream, position;
+    const char *p = scan_pair(text, true, &ctx->seed, &ctx->random_at);
+    for (int32_t i = 0; i < ctx->n_streams; i++)
+        ctx->streams[i].at = 0;
+    while (*p) {
+        p = scan_pair(p, false, &stream, &position);
+        *tpi_stream_position(ctx, stream) = position;
+    }
 }

@@ -22,8 +22,10 @@ struct tp_state {
 
 /* TP_OK: it can be saved and loaded. */
 tp_status tpi_state_check(tpi_at at, const char *what, const tp_state *s);
-/* Is the text one of the entry's, which is no variable's? And then it becomes its value. */
+/* Is the text one of the entry's, which is no variable's? Then what takes memory of making it its value (false: there is
+ * none), and then that. */
 bool tpi_state_is_text(const tpi_state_entry *e, const char *text);
+bool tpi_state_make_room(tp_state *s, const tpi_state_entry *e, const char *text);
 void tpi_state_take_text(tp_state *s, const tpi_state_entry *e, const char *text);
 
 #endif

@@ -373,11 +373,11 @@ static tp_status prepare_variable(loading *l, const target *t, size_t *scratch)
 static tp_status prepare_text(const loading *l, const tpi_state_entry *e)
 {
     const char *text = tp_archive_text(&l->a, e->name);
-    return tpi_state_is_text(e, text)
-               ? TP_OK
-               : tpi_fail_status(l->s->ctx, l->at, l->what, TP_E_FORMAT,
-                                 "%s: the text of \"%.60s\" is \"%.60s\", which is no number",
-                                 l->path, e->name, text);
+    if (tpi_state_is_text(e, text))
+        return tpi_state_make_room(l->s, e, text) ? TP_OK : no_memory(l);
+    return tpi_fail_status(l->s->ctx, l->at, l->what, TP_E_FORMAT,
+                           "%s: the text of \"%.60s\" is \"%.60s\", which is no number",
+                           l->path, e->name, text);
 }
 
 static tp_status prepare(loading *l)

@@ -77,6 +77,14 @@ MISUSE(tp_split_seed)
     assert_true(tp_split_seed(0, 0) != tp_split_seed(UINT64_MAX, UINT64_MAX)); /* any numbers will do */
 }
 
+MISUSE(tp_random_stream)
+{
+    assert_true(tp_random_stream(NULL, 3) == 0);
+    assert_true(tp_random_stream(b->tp, UINT64_MAX - 1) == 0);
+    BAD_BARE(b, TP_E_VALUE, SAYS(tp_random_stream(b->tp, UINT64_MAX) == UINT64_MAX - 1));
+    assert_true(tp_random_stream(b->tp, 0) == UINT64_MAX - 1);
+}
+
 MISUSE(tp_random_position)
 {
     (void)what;
@@ -262,6 +270,7 @@ const misuse misuse_base[] = {
     LISTED(tp_trim),
     LISTED(tp_seed),
     LISTED(tp_split_seed),
+    LISTED(tp_random_stream),
     LISTED(tp_random_position),
     LISTED(tp_set_random_position),
     LISTED(tp_training),

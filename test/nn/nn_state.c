@@ -104,6 +104,13 @@ static void round_trip(void **state)
         for (size_t i = 0; i < tpi_bytes(a[d]); i++)
             a[d]->data[i] = (char)(unit_random(&random) & (d == TP_BOOL ? 1 : 255));
     tp_set_random_position(tp, UINT64_MAX, 12345678901);
+    for (uint64_t i = 0; i < 40; i++) { /* of which each fifth has drawn nothing */
+        tp_random_stream(tp, UINT64_MAX - 1 - i * i);
+        tp_set_random_position(tp, UINT64_MAX, i % 5 ? UINT64_MAX - i : 0);
+    }
+    tp_random_stream(other, 5);
+    tp_set_random_position(other, 1, 2);
+    tp_random_stream(other, 0);
     assert_int_equal(tp_state_save(s, FILE_NAME), TP_OK);
     assert_int_equal(tp_state_load(t, FILE_NAME, NULL), TP_OK);
     for (int d = 0; d < TP_N_DTYPES; d++)
@@ -111,6 +118,11 @@ static void round_trip(void **state)
     assert_true(read == INT64_MIN);
     tp_random_position(other, &seed, &position);
     assert_true(seed == UINT64_MAX && position == 12345678901);
+    for (uint64_t i = 0; i < 41; i++) {
+        tp_random_stream(other, i < 40 ? UINT64_MAX - 1 - i * i : 5);
+        tp_random_position(other, &seed, &position);
+        assert_true(seed == UINT64_MAX && position == (i % 5 && i < 40 ? UINT64_MAX - i : 0));
+    }
     tp_state_free(s);
     tp_state_free(NULL);
     tp_close(other); /* frees t */

@@ -63,6 +63,49 @@ static void positions(void **state)
     assert_memory_equal(tp_data(all), tp_data(like), 12 * sizeof *rest);
 }
 
+/* Each stream has its own numbers, those of Philox, and its own position. */
+static void streams(void **state)
+{
+    tp_ctx *tp = *state;
+    static const uint64_t numbers[] = {3, UINT64_MAX - 1, 0, UINT64_C(0x80000000005a5a5a), 3};
+    static const uint64_t drawn[] = {0, 0, 0, 0, 2}; /* before it */
+    tp_seed(tp, 7);
+    for (int i = 0; i < 5; i++) {
+        uint64_t at, seed;
+        assert_true(tp_random_stream(tp, numbers[i]) == (i ? numbers[i - 1] : 0));
+        tp_random_position(tp, &seed, &at);
+        assert_true(seed == 7 && at == drawn[i]);
+        const float *f = tp_data(tp_uniform(tp, TP_F32, TP_DIMS(4), 0, 1));
+        const double *d = tp_data(tp_uniform(tp, TP_F64, TP_DIMS(2), 0, 1));
+        const int64_t *w = tp_data(tp_randint(tp, TP_I64, TP_DIMS(2), 0, (int64_t)1 << 32));
+        const tpk_words first = tpk_philox(7, numbers[i], at),
+                        second = tpk_philox(7, numbers[i], at + 1),
+                        third = tpk_philox(7, numbers[i], at + 2);
+        for (int k = 0; k < 4; k++)
+            assert_true(f[k] == (float)(first.w[k] >> 8) * 0x1p-24f);
+        double two[2];
+        tpk_uniform_of_f64(second.w, two);
+        for (int k = 0; k < 2; k++)
+            assert_true(d[k] == two[k] && w[k] == third.w[2 * k + 1]);
+        tp_set_random_position(tp, 7, at + 2);
+    }
+    assert_int_equal(tp->n_streams, 3);
+    assert_true(tp->random_at == 2);
+    tp_random_stream(tp, UINT64_MAX);
+    assert_int_equal(tp_error(tp), TP_E_VALUE);
+    assert_non_null(strstr(tp_error_message(tp), "op_random.c"));
+    tp_clear_error(tp);
+    assert_true(tp_random_stream(tp, 3) == 3);
+    tp_seed(tp, 7); /* in all streams */
+    for (int i = 0; i < 4; i++) {
+        uint64_t at;
+        tp_random_stream(tp, numbers[i]);
+        tp_random_position(tp, NULL, &at);
+        assert_true(at == 0);
+    }
+    tp_random_stream(tp, 0);
+}
+
 /* Of `n` draws the mean and the variance, within five standard errors. */
 static void check_moments(const tp_tensor *t, double mean, double var, double fourth)
 {
@@ -176,8 +219,8 @@ static void refused(void **state)
 
 int main(void)
 {
-    static const struct CMUnitTest tests[] = {CASE(known_words), CASE(positions),
-                                              CASE(moments),     CASE(same_bits),
-                                              CASE(split),       CASE(refused)};
+    static const struct CMUnitTest tests[] = {CASE(known_words), CASE(positions), CASE(streams),
+                                              CASE(moments),     CASE(same_bits), CASE(split),
+                                              CASE(refused)};
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

@@ -11,7 +11,7 @@
 #include <time.h>
 #include <unistd.h>
 
-enum { STEPS = 120, SAVED_EACH = 4, SAMPLES = 40, BATCH = 8, SEED = 5 };
+enum { STEPS = 120, SAVED_EACH = 4, SAMPLES = 40, BATCH = 8, SEED = 5, SHUFFLING = 1 };
 static int kills = 12;
 
 static char folder[] = "killed_training-XXXXXX";
@@ -64,9 +64,11 @@ static void step(void *user, int n_in, tp_tensor *const *in, int n_out, tp_tenso
 static tp_tensor *batch(training *t, tp_tensor *samples)
 {
     const int at = (int)(t->step * BATCH % SAMPLES);
-    if (at == 0)
-        tp_assign(t->order,
-                  tp_argsort(tp_uniform(t->tp, TP_F32, TP_DIMS(SAMPLES), 0, 1), 0, false));
+    if (at == 0) {
+        const uint64_t was = tp_random_stream(t->tp, SHUFFLING);
+        tp_assign(t->order, tp_permutation(t->tp, SAMPLES));
+        tp_random_stream(t->tp, was);
+    }
     tp_tensor *index = tp_slice(t->order, 0, at, at + BATCH, 1);
     return tp_gather(samples, index, 0);
 }

@@ -77,6 +77,7 @@ tpi_flow *tpi_flow_new(tp_function *f, const tpi_trace *t, bool recording)
     w->f = f;
     w->recording = recording;
     w->training = f->ctx->training;
+    w->stream = f->ctx->stream;
     w->n_in = t->n_args;
     w->args = tpi_take(&f->ctx->mem, (size_t)w->n_in * sizeof *w->args);
     w->watched = copy_watched(f);

@@ -142,7 +142,8 @@ struct tpi_flow {
     /* guards: */
     int n_in, n_out;
     bool recording, training;
-    char *watched; /* what tp_function_watch named, as it was */
+    uint64_t stream; /* of random numbers */
+    char *watched;   /* what tp_function_watch named, as it was */
     size_t n_watched;
     int32_t n_externs, externs_size;
     tpi_extern *externs; /* arguments first, in order */

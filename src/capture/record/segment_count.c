@@ -5,14 +5,20 @@
  * numbers, whose operands are made by the same steps, or come in where the others do. */
 #include "base/hash.h"
 #include "capture/capture_def.h"
+#include "op/random_position.h"
 
 #include <stdlib.h>
 #include <string.h>
 
 static uint64_t hash_attrs(uint64_t h, const tpi_step *s)
 {
-    if (!s->op || !s->op->attrs_size || tpi_is_draw(s->op)) /* where it draws is no matter */
+    if (!s->op || !s->op->attrs_size)
         return h;
+    if (tpi_is_draw(s->op)) { /* where it draws is no matter */
+        tpi_random_attrs a = *(const tpi_random_attrs *)s->attrs;
+        a.seed = a.at = 0;
+        return tpi_hash_step(h, tpi_hash64(&a, sizeof a));
+    }
     return tpi_hash_step(h, tpi_hash64(s->attrs, s->op->attrs_size));
 }
 

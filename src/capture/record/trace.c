@@ -64,6 +64,7 @@ tpi_trace *tpi_trace_new(tp_ctx *ctx, uint64_t entry, int n_in, tp_tensor *const
                      .scopes = ctx->n_scopes,
                      .recording = ctx->recording,
                      .training = ctx->training,
+                     .stream = ctx->stream,
                      .n_args = n_in};
     t->args = tpi_take(&ctx->mem, (size_t)n_in * sizeof *t->args);
     t->partial = !t->args;
@@ -420,7 +421,8 @@ void tpi_traced_return(tpi_frame *fr, tpi_at at, int n, tp_tensor *const *out)
         if (y->name && y->seq >= t->entry)
             tpi_traced_stop(fr, at, TPI_WHY_outside);
     }
-    if (t->ctx->recording != t->recording || t->ctx->training != t->training)
+    if (t->ctx->recording != t->recording || t->ctx->training != t->training ||
+        t->ctx->stream != t->stream)
         tpi_traced_stop(fr, at, TPI_WHY_outside);
     t->stale = t->taped && !t->why && !t->partial && is_stale(fr, at, n, out);
     if ((t->taped && !t->stale) || n > TPI_MAX_READ)

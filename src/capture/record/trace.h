@@ -43,7 +43,8 @@ struct tpi_trace {
     uint64_t retained; /* and its retained_sum */
     int32_t scopes;    /* and how many are open then, with the call's own */
     bool recording, training;
-    tpi_why why; /* it cannot be replayed */
+    uint64_t stream; /* of random numbers */
+    tpi_why why;     /* it cannot be replayed */
     tpi_at why_at;
     bool partial; /* memory was out, the call or an op in it failed: it says nothing */
     bool

@@ -57,7 +57,8 @@ static bool same_aliases(const tpi_flow *w, tp_tensor *const *in)
 /* Is it for such arguments, but for their sizes? */
 static bool is_for_kinds(const tpi_flow *w, int n_in, tp_tensor *const *in)
 {
-    if (w->n_in != n_in || w->recording != w->ctx->recording || w->training != w->ctx->training)
+    if (w->n_in != n_in || w->recording != w->ctx->recording ||
+        w->training != w->ctx->training || w->stream != w->ctx->stream)
         return false;
     for (int i = 0; i < n_in; i++)
         if (!is_of_kind(in[i], &w->externs[w->args[i]]))

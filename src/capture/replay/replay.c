@@ -16,10 +16,11 @@ typedef struct replay {
     tp_ctx *ctx;
     tpi_at at;
     tp_tensor *const *in;
-    uint64_t random_at, seq; /* seq: of the context, at the beginning */
-    uint64_t way;            /* outcomes so far (flow.h) */
-    int32_t entrance;        /* of the last merge */
-    const char *why;         /* it was abandoned */
+    tpi_positions begins; /* of random numbers: back there when it is abandoned */
+    uint64_t seq;         /* of the context, at the beginning */
+    uint64_t way;         /* outcomes so far (flow.h) */
+    int32_t entrance;     /* of the last merge */
+    const char *why;      /* it was abandoned */
     tpi_at why_at;
     tpi_dry *dry; /* it is only to be looked at; or NULL */
 } replay;
@@ -183,23 +184,21 @@ static tp_tensor *feed_of(replay *r, tpi_reg *x)
     return t;
 }
 
-/* Where the random ops of a block draw (draws may be NULL); the position behind them. */
-static uint64_t draw_all(const replay *r, const tpi_basic_block *b, struct tpi_draw *draws)
+/* The random ops of a block draw: where (draws may be NULL). */
+static void draw_all(const replay *r, const tpi_basic_block *b, struct tpi_draw *draws)
 {
-    uint64_t at = r->random_at;
     for (int i = 0, d = 0; i < b->n_nodes; i++) {
         const tpi_node *node = &r->w->nodes[b->nodes[i]];
         if (!tpi_is_draw(node->op))
             continue;
-        if (draws)
-            draws[d] = (struct tpi_draw){-1 - d, (int64_t)r->ctx->seed, (int64_t)at};
-        d++;
         int64_t count = 1;
         for (int a = 0; a < node->rank; a++)
             count *= node->item->shape[a];
-        at += (uint64_t)tpi_random_counters(node->attrs, count);
+        const tpi_random_attrs placed = tpi_random_position(node->attrs, r->ctx, count);
+        if (draws)
+            draws[d] = (struct tpi_draw){-1 - d, placed.seed, placed.at};
+        d++;
     }
-    return at;
 }
 
 /* By whatever runs programs. */
@@ -216,7 +215,7 @@ static bool run_otherwise(replay *r, tpi_basic_block *b)
         feeds = tpi_take(&ctx->mem, n * sizeof *feeds);
     bool ok = feeds && draws && tp_scope_begin(ctx) == TP_OK;
     if (ok) {
-        const uint64_t at = draw_all(r, b, draws);
+        draw_all(r, b, draws);
         for (int i = 0; i < b->n_feeds && ok; i++)
             ok = (feeds[i] = feed_of(r, &r->bs->regs[b->in[i]])) != NULL;
         tp_tensor **values = feeds + b->n_feeds;
@@ -231,7 +230,6 @@ static bool run_otherwise(replay *r, tpi_basic_block *b)
         }
         for (int i = 0; i < b->n_out && computed && !ok; i++)
             tpi_buf_unref(ctx, b->out[i].buf);
-        r->random_at = ok ? at : r->random_at;
         tp_scope_end(ctx);
     }
     for (int i = 0; i < r->bs->n_regs; i++) /* a header holds nothing between runs */
@@ -248,7 +246,7 @@ static bool compute(replay *r, tpi_basic_block *b)
     if (b->program && b->n_random == 0 && tpi_is_direct(b->program))
         return run_direct(r, b);
     if (!b->program) { /* what is drawn there is not used */
-        r->random_at = draw_all(r, b, NULL);
+        draw_all(r, b, NULL);
         return true;
     }
     const bool ready = tpi_shared_ready(r->w->f, b->program);
@@ -502,7 +500,6 @@ void tpi_take_value(tp_tensor *var, tpi_buf *buf)
 /* Variables get their new values: from here on nothing fails. */
 static void commit(replay *r)
 {
-    r->ctx->random_at = r->random_at;
     for (int i = 0; i < r->w->n_externs; i++) {
         tpi_reg *x = &r->bs->regs[i];
         if (!x->dirty)
@@ -634,13 +631,8 @@ void tpi_drop_results(tp_ctx *ctx, int32_t mark, int n_out, tp_tensor **out)
 
 static replay replay_of(tpi_flow *w, tpi_at at, tp_tensor *const *in)
 {
-    return (replay){.w = w,
-                    .bs = w->blocks,
-                    .ctx = w->ctx,
-                    .at = at,
-                    .in = in,
-                    .random_at = w->ctx->random_at,
-                    .seq = w->ctx->seq};
+    return (replay){
+        .w = w, .bs = w->blocks, .ctx = w->ctx, .at = at, .in = in, .seq = w->ctx->seq};
 }
 
 static bool replay_in(tpi_flow *w, tpi_at at, tp_tensor *const *in, int n_out, tp_tensor **out)
@@ -650,7 +642,11 @@ static bool replay_in(tpi_flow *w, tpi_at at, tp_tensor *const *in, int n_out, t
     replay r = replay_of(w, at, in);
     const int32_t mark = ctx->n_owned;
     begin(&r);
-    const bool ok = run(&r, n_out, out) && (may_commit(&r) || give_up(&r, at, "out of memory"));
+    const bool ok = (tpi_positions_note(ctx, &r.begins) || give_up(&r, at, "out of memory")) &&
+                    run(&r, n_out, out) && (may_commit(&r) || give_up(&r, at, "out of memory"));
+    if (!ok)
+        tpi_positions_back(ctx, &r.begins);
+    tpi_positions_free(ctx, &r.begins);
     if (ok) {
         commit(&r);
         w->f->pure.combined = w->f->pure.combined || !tpi_flow_recorded(w, r.way);
@@ -780,7 +776,9 @@ tpi_dry *tpi_replay_dry(tp_function *f, tpi_at at, int n_in, tp_tensor *const *i
         const int32_t mark = ctx->n_owned;
         memset(out, 0, bytes);
         begin(&r);
-        d->failed |= !run(&r, n_out, out);
+        d->failed |= !tpi_positions_note(ctx, &r.begins) || !run(&r, n_out, out);
+        tpi_positions_back(ctx, &r.begins);
+        tpi_positions_free(ctx, &r.begins);
         if (!d->failed)
             note_results(&r, out);
         forget_assigned(&r);

@@ -1,6 +1,6 @@
 /* Draws of philox.h. Pasted for f32, f64 and i64: T is the type, S its suffix, FN(name) is tpk_name_S.
  *
- * attr: kind (0 uniform, 1 normal, 2 whole), type, rank, eight sizes, a, b, seed, position, lo, hi. Uniform in
+ * attr: kind (0 uniform, 1 normal, 2 whole), type, rank, eight sizes, a, b, seed, position, lo, hi, stream. Uniform in
  * [a, b); normal of mean a and deviation b; i64 in [lo, hi). */
 static __attribute__((unused)) int64_t FN(random)(const tpk_view *in, const tpk_view *out,
                                                   const int64_t *attr)

@@ -157,13 +157,14 @@ TPK_RANDOM(normal, f64, 2)
         const tpk_##t a = (tpk_##t)tpk_from_bits_f64((uint64_t)attr[11]);                      \
         const tpk_##t b = (tpk_##t)tpk_from_bits_f64((uint64_t)attr[12]), width = b - a;       \
         const uint64_t seed = (uint64_t)attr[13], first = (uint64_t)attr[14] * per;            \
+        const uint64_t stream = (uint64_t)attr[17];                                            \
         if (attr[0]) {                                                                         \
-            tpk_normal_fill_##t(y, n, seed, 0, first);                                         \
+            tpk_normal_fill_##t(y, n, seed, stream, first);                                    \
             for (int64_t i = 0; i < n; i++) {                                                  \
                 y[i] = tpk_fma_##t(y[i], b, a);                                                \
             }                                                                                  \
         } else {                                                                               \
-            tpk_uniform_fill_##t(y, n, seed, 0, first);                                        \
+            tpk_uniform_fill_##t(y, n, seed, stream, first);                                   \
             for (int64_t i = 0; i < n; i++) {                                                  \
                 const tpk_##t x = tpk_fma_##t(y[i], width, a);                                 \
                 y[i] = x < b ? x : a;                                                          \
@@ -191,11 +192,12 @@ TPK_INLINE void tpk_draw_i64(int64_t *restrict y, int64_t n, const int64_t *attr
 {
     const uint64_t seed = (uint64_t)attr[13], first = (uint64_t)attr[14] * 2;
     const uint64_t lo = (uint64_t)attr[15], count = (uint64_t)attr[16] - lo;
+    const uint64_t stream = (uint64_t)attr[17];
     const int words = tpk_words_of_range(attr[15], attr[16]);
     uint64_t w[128];
     for (int64_t i = 0; i < n; i += 64) {
         const int64_t m = n - i < 64 ? n - i : 64;
-        tpk_random_fill_u64(w, m * words, seed, 0, first + (uint64_t)(i * words));
+        tpk_random_fill_u64(w, m * words, seed, stream, first + (uint64_t)(i * words));
         for (int64_t j = 0; j < m; j++) {
             uint64_t below = 0;
             for (int k = 0; k < words; k++) { /* from the lowest bits up */

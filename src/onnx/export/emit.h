@@ -59,6 +59,12 @@ typedef struct tpi_out_shape { /* of an output, as far as all paths agree */
     int64_t dims[TP_MAX_RANK]; /* TPI_NO_DIM: they do not */
 } tpi_out_shape;
 
+/* Where the numbers of a stream's next random node begin. */
+typedef struct tpi_drawn {
+    int64_t n;    /* a size, */
+    tpi_val from; /* counted from there (i64[1]); 0: from where the context is */
+} tpi_drawn;
+
 /* The graph that is being exported: the model's, or the body of a block. */
 typedef struct tpi_exported {
     tp_graph *g;
@@ -66,10 +72,9 @@ typedef struct tpi_exported {
     tpi_val *value_of;     /* by the index of the graph's nodes */
     int32_t *mark;         /* likewise: what is being exported */
     int32_t *needed;       /* likewise: by some path */
-    int64_t *place;     /* of random nodes: a size, where their numbers begin; -1: not known */
-    int32_t n_graph;    /* nodes of the graph */
-    int64_t drawn;      /* a size: where the numbers of the next random node begin, */
-    tpi_val drawn_from; /* counted from there (i64[1]); 0: from where the context is */
+    int64_t *place;   /* of random nodes: a size, where their numbers begin; -1: not known */
+    int32_t n_graph;  /* nodes of the graph */
+    tpi_drawn *drawn; /* by stream of the model */
 } tpi_exported;
 
 typedef struct tpi_export {
@@ -94,7 +99,9 @@ typedef struct tpi_export {
     int32_t n_operands, operands_size;
     int32_t *undo; /* nodes of the graph whose value is of a block that ends */
     int32_t n_undo, undo_size;
-    tpi_val *inputs; /* of the model */
+    tpi_val *inputs;   /* of the model */
+    uint64_t *streams; /* that it draws from */
+    int32_t n_streams, streams_size;
     tpi_str attrs;
     tpi_bump memory; /* of all lists, constants and names */
 } tpi_export;
@@ -211,8 +218,16 @@ void tpi_set_value(tpi_export *x, const tp_tensor *t, tpi_val v);
 bool tpi_export_begin_graph(tpi_export *x, tp_graph *g);
 /* Says what some nodes of the graph are computed from, and them. */
 void tpi_export_needed(tpi_export *x, int n, tp_tensor *const *nodes);
-/* The position of the generator after so many draws, a size: i64[1] (export_random.c). */
-tpi_val tpi_random_at(tpi_export *x, int64_t drawn);
+/* export_random.c. Finds the streams of the model, and begins with the context's positions. */
+void tpi_random_begin(tpi_export *x);
+int tpi_random_stream_of(const tpi_export *x, const tp_tensor *draw);
+/* From now on positions are noted in a copy; returns what x->now.drawn was, to be put back. */
+tpi_drawn *tpi_random_copy(tpi_export *x);
+/* The position of stream number `stream` of the model after so many draws, a size; where it is: i64[1]. */
+tpi_val tpi_random_at(tpi_export *x, int stream, int64_t drawn);
+tpi_val tpi_random_now(tpi_export *x, int stream);
+/* And it goes on from there. */
+void tpi_random_from(tpi_export *x, int stream, tpi_val from);
 /* A cond or a loop: its outputs have values then (export_block.c). */
 void tpi_export_block(tpi_export *x, const tp_tensor *t);
 /* Blocks in blocks, as many as files can hold: each is three messages deep, and readers of the wire

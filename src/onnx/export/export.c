@@ -87,8 +87,9 @@ static void place_random(tpi_export *x, const tp_tensor *t)
     const int64_t per = tpi_random_per(t->attrs);
     int64_t count = tpi_size_product(x, t->rank, t->shape);
     count = tpi_dim_div(x->now.g->dims, tpi_dim_add(x->now.g->dims, count, per - 1), per);
-    x->now.place[t->index] = x->now.drawn;
-    x->now.drawn = tpi_dim_add(x->now.g->dims, x->now.drawn, count);
+    int64_t *drawn = &x->now.drawn[tpi_random_stream_of(x, t)].n;
+    x->now.place[t->index] = *drawn;
+    *drawn = tpi_dim_add(x->now.g->dims, *drawn, count);
 }
 
 /* Small constants without a name are one when they are equal. */
@@ -216,15 +217,13 @@ static void export_path(tpi_export *x, const tpi_onnx_block *b, tpi_val *out);
 
 static int32_t export_branch(tpi_export *x, const tpi_onnx_block *b, tpi_val *out)
 {
-    const int64_t drawn = x->now.drawn;
-    const tpi_val drawn_from = x->now.drawn_from;
+    tpi_drawn *drawn = tpi_random_copy(x);
     const int32_t block = tpi_block_begin(x);
     x->depth++; /* blocks in it are deeper */
     export_path(x, b, out);
     x->depth--;
     tpi_block_end(x, x->m->n_out, out);
     x->now.drawn = drawn;
-    x->now.drawn_from = drawn_from;
     return block;
 }
 
@@ -296,6 +295,7 @@ static void export_model(tpi_export *x, const char *path)
     tpi_val *out = tpi_export_take(x, (size_t)m->n_out, sizeof *out);
     x->inputs = tpi_export_take(x, (size_t)m->n_in, sizeof *x->inputs);
     x->out_shapes = tpi_export_take(x, (size_t)m->n_out, sizeof *x->out_shapes);
+    tpi_random_begin(x);
     if (!tpi_export_begin_graph(x, m->g))
         return;
     for (int k = 0; k < m->n_out; k++)

@@ -10,6 +10,7 @@
 bool tpi_export_enter(tpi_export *x, const tpi_body *b, tpi_exported *was)
 {
     *was = x->now;
+    tpi_random_copy(x);
     if (x->depth >= TPI_EXPORT_DEEPEST)
         tpi_export_refuse(x, "blocks lie in blocks more than %d deep, more than files can hold",
                           TPI_EXPORT_DEEPEST);
@@ -88,12 +89,12 @@ tpi_val tpi_next_result(tpi_export *x, tpi_results *r, tp_dtype type)
 
 /* ---- cond ---------------------------------------------------------------------------------------- */
 
-/* A side as a block; with `drawn` its last output is where the random numbers go on. */
+/* A side as a block; with `drawn` its last outputs are where the random numbers go on. */
 static int32_t export_side(tpi_export *x, const tp_tensor *t, const tpi_body *b,
                            const tpi_ports *p, bool drawn)
 {
     tp_tensor **asked = tpi_export_take(x, (size_t)p->n, sizeof *asked);
-    tpi_val *out = tpi_export_take(x, (size_t)p->n + 1, sizeof *out);
+    tpi_val *out = tpi_export_take(x, (size_t)(p->n + x->n_streams), sizeof *out);
     tpi_exported was;
     const int32_t block = tpi_block_begin(x);
     int n = 0;
@@ -106,9 +107,11 @@ static int32_t export_side(tpi_export *x, const tp_tensor *t, const tpi_body *b,
         tpi_export_needed(x, n, asked);
         for (int i = 0; i < n && x->status == TP_OK; i++)
             out[i] = tpi_own_output(x, tpi_value_of(x, asked[i]), i, out);
-        if (drawn && x->status == TP_OK)
-            out[n] = tpi_own_output(x, tpi_random_at(x, x->now.drawn), n, out);
-        tpi_block_end(x, n + drawn, out);
+        for (int i = 0; i < x->n_streams && drawn && x->status == TP_OK; i++) {
+            out[n] = tpi_own_output(x, tpi_random_now(x, i), n, out);
+            n++;
+        }
+        tpi_block_end(x, n, out);
         tpi_export_leave(x, &was);
     }
     return block;
@@ -121,10 +124,8 @@ void tpi_export_if(tpi_export *x, tpi_val condition, int32_t then, int32_t other
     for (int i = 0; i < p->n; i++)
         if (p->used[i])
             p->value[i] = tpi_next_result(x, &r, tpi_port_type(block, i));
-    if (drawn) {
-        x->now.drawn_from = tpi_next_result(x, &r, TP_I64);
-        x->now.drawn = 0;
-    }
+    for (int i = 0; i < x->n_streams && drawn; i++)
+        tpi_random_from(x, i, tpi_next_result(x, &r, TP_I64));
     tpi_put_body(x, 0, then);
     tpi_put_body(x, 1, other);
 }

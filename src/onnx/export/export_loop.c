@@ -46,10 +46,8 @@ static void take_inputs(tpi_export *x, looping *l)
         l->go_on = tpi_block_scalar(x, TP_BOOL);
     }
     take_params(x, params, l->a->n_carried);
-    if (l->drawn) {
-        x->now.drawn_from = tpi_block_input(x, TP_I64, NULL);
-        x->now.drawn = 0;
-    }
+    for (int i = 0; i < x->n_streams && l->drawn; i++)
+        tpi_random_from(x, i, tpi_block_input(x, TP_I64, NULL));
     if (l->counts)
         tpi_block_input(x, TP_I64, NULL);
     if (l->scan)
@@ -103,8 +101,8 @@ static void export_outputs(tpi_export *x, looping *l)
         add_output(x, l, first ? tpi_value_of(x, asked[0]) : l->go_on);
     for (int i = first; i < stacked; i++)
         add_output(x, l, tpi_value_of(x, asked[i]));
-    if (l->drawn)
-        add_output(x, l, tpi_random_at(x, x->now.drawn));
+    for (int i = 0; i < x->n_streams && l->drawn; i++)
+        add_output(x, l, tpi_random_now(x, i));
     if (l->counts) {
         const int64_t one = 1;
         const tpi_val turns =
@@ -120,7 +118,7 @@ static int32_t export_body(tpi_export *x, looping *l)
 {
     const tpi_body *b = l->a->body;
     tpi_exported was;
-    l->out = tpi_export_take(x, (size_t)b->n_outputs + 3, sizeof *l->out);
+    l->out = tpi_export_take(x, (size_t)(b->n_outputs + 2 + x->n_streams), sizeof *l->out);
     const int32_t block = tpi_block_begin(x);
     if (x->status == TP_OK && tpi_export_enter(x, b, &was)) {
         take_inputs(x, l);
@@ -153,8 +151,8 @@ static int operands_of(tpi_export *x, const looping *l, tpi_val *in)
     }
     for (int k = 0; k < carried; k++)
         in[n++] = tpi_in(x, l->t, first + k);
-    if (l->drawn)
-        in[n++] = tpi_random_at(x, x->now.drawn);
+    for (int i = 0; i < x->n_streams && l->drawn; i++)
+        in[n++] = tpi_random_now(x, i);
     if (l->counts)
         in[n++] = tpi_int(x, 0);
     for (int k = 0; k < a->n_slices && l->scan; k++)
@@ -229,12 +227,12 @@ static void put_results(tpi_export *x, looping *l, int32_t body, int n_in, const
     tpi_ports *p = l->p;
     const int carried = (int)l->a->n_carried;
     tpi_results r = {l->scan ? "Scan" : "Loop", 0, n_in, in};
-    tpi_val drawn = 0, counted = 0, stacked = 0;
+    tpi_val counted = 0, stacked = 0;
     int n_stacked = 0;
     for (int i = 0; i < carried; i++)
         p->value[i] = tpi_next_result(x, &r, tpi_port_type(l->t, i));
-    if (l->drawn)
-        drawn = tpi_next_result(x, &r, TP_I64);
+    for (int i = 0; i < x->n_streams && l->drawn; i++)
+        tpi_random_from(x, i, tpi_next_result(x, &r, TP_I64));
     if (l->counts)
         counted = tpi_next_result(x, &r, TP_I64);
     for (int i = carried; i < p->n; i++)
@@ -243,10 +241,6 @@ static void put_results(tpi_export *x, looping *l, int32_t body, int n_in, const
             n_stacked++;
         }
     put_attrs(x, l, body, n_stacked);
-    if (drawn) {
-        x->now.drawn_from = drawn;
-        x->now.drawn = 0;
-    }
     if (x->status == TP_OK && l->a->length && (stacked || counted))
         note_length(x, l, stacked, counted);
     for (int i = carried; i < p->n && !l->scan && x->status == TP_OK; i++)
@@ -257,7 +251,8 @@ static void put_results(tpi_export *x, looping *l, int32_t body, int n_in, const
 static void export_turns(tpi_export *x, looping *l)
 {
     const int32_t body = export_body(x, l);
-    const size_t most = (size_t)l->a->n_carried + (size_t)l->a->n_slices + 4;
+    const size_t most =
+        (size_t)l->a->n_carried + (size_t)l->a->n_slices + 3 + (size_t)x->n_streams;
     tpi_val *in = tpi_export_take(x, most, sizeof *in);
     if (x->status == TP_OK)
         put_results(x, l, body, operands_of(x, l, in), in);
@@ -275,8 +270,8 @@ static int32_t end_side(tpi_export *x, const looping *l, int32_t block, tpi_val 
             out[n] = tpi_own_output(x, p->value[i], n, out);
             n++;
         }
-    if (l->drawn) {
-        out[n] = tpi_own_output(x, tpi_random_at(x, x->now.drawn), n, out);
+    for (int i = 0; i < x->n_streams && l->drawn && x->status == TP_OK; i++) {
+        out[n] = tpi_own_output(x, tpi_random_now(x, i), n, out);
         n++;
     }
     tpi_block_end(x, n, out);
@@ -311,15 +306,13 @@ static int32_t export_no_turns(tpi_export *x, looping *l, tpi_val *out)
 
 static void export_guarded(tpi_export *x, looping *l)
 {
-    tpi_val *out = tpi_export_take(x, (size_t)l->p->n + 1, sizeof *out);
-    const int64_t drawn = x->now.drawn;
-    const tpi_val drawn_from = x->now.drawn_from;
+    tpi_val *out = tpi_export_take(x, (size_t)(l->p->n + x->n_streams), sizeof *out);
+    tpi_drawn *drawn = tpi_random_copy(x);
     const tpi_val zero = tpi_scalar(x, TP_I64, 0);
     const tpi_val any = tpi_put_typed(x, "Greater", TP_BOOL,
                                       TPI_V(scalar_of(x, tpi_size(x, l->a->count)), zero));
     const int32_t some = x->status == TP_OK ? export_some_turns(x, l, out) : 0;
     x->now.drawn = drawn;
-    x->now.drawn_from = drawn_from;
     const int32_t none = x->status == TP_OK ? export_no_turns(x, l, out) : 0;
     if (x->status == TP_OK)
         tpi_export_if(x, any, some, none, l->t, l->p, l->drawn);

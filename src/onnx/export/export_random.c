@@ -1,6 +1,7 @@
 /* Random numbers as operators of ONNX: Philox 4x32-10 (src/kernel/text/philox.h) in integers, with seed
  * and position of the context when the model is written. The words are the same, bit for bit. */
 #include "core/dim.h"
+#include "ir/body.h"
 #include "onnx/export/emit.h"
 #include "op/random_position.h"
 
@@ -55,16 +56,20 @@ static tpi_val exclusive_or(tpi_export *x, tpi_val a, tpi_val b, tpi_val c)
 
 /* Words [n, 4] of the n blocks that begin at `first` (i64[1]). A round is
  *     c0, c2 = hi(c2 M1) ^ c1 ^ k0, hi(c0 M0) ^ c3 ^ k1      c1, c3 = lo(c2 M1), lo(c0 M0) */
-static tpi_val blocks(tpi_export *x, tpi_val first, tpi_val n, uint64_t seed)
+static tpi_val blocks(tpi_export *x, tpi_val first, tpi_val n, uint64_t seed, uint64_t stream)
 {
     const tpi_val zero = tpi_scalar(x, TP_I64, 0), step = tpi_scalar(x, TP_I64, 1);
     const tpi_val count = tpi_reshape(x, n, NULL, 0, NULL);
     tpi_val block = tpi_put(x, "Range", TPI_V(zero, count, step));
     block = tpi_as(x, tpi_put(x, "Add", TPI_V(block, first)), TP_U64);
     block = tpi_put(x, "Unsqueeze", TPI_V(block, tpi_int(x, 1)));
-    /* even = c0, c2 and odd = c1, c3: the block's number, then the stream, which is 0 */
+    /* even = c0, c2 and odd = c1, c3: the block's number, then the stream */
     tpi_val even = tpi_put(x, "Mul", TPI_V(low(x, block), pair(x, 1, 0)));
     tpi_val odd = tpi_put(x, "Mul", TPI_V(shift(x, block, 32), pair(x, 1, 0)));
+    if (stream) {
+        even = tpi_put(x, "Add", TPI_V(even, pair(x, 0, stream % words)));
+        odd = tpi_put(x, "Add", TPI_V(odd, pair(x, 0, stream / words)));
+    }
     uint32_t k0 = (uint32_t)seed, k1 = (uint32_t)(seed >> 32);
     for (int i = 0; i < 10; i++) {
         const tpi_val factors = pair(x, 0xd2511f53u, 0xcd9e8d57u);
@@ -130,12 +135,71 @@ static tpi_val normal(tpi_export *x, tpi_val w, bool is_f32)
     return box_muller(x, u, uniform_f64(x, columns(x, w, 2, 4)));
 }
 
-tpi_val tpi_random_at(tpi_export *x, int64_t drawn)
+/* ---- streams and positions ------------------------------------------------------------------------------ */
+
+int tpi_random_stream_of(const tpi_export *x, const tp_tensor *draw)
 {
-    if (x->now.drawn_from)
-        return tpi_put(x, "Add", TPI_V(x->now.drawn_from, tpi_size(x, drawn)));
-    return tpi_size(x, tpi_dim_add(x->now.g->dims, drawn, (int64_t)x->ctx->random_at));
+    const uint64_t stream = (uint64_t)((const tpi_random_attrs *)draw->attrs)->stream;
+    int i = 0;
+    while (i < x->n_streams && x->streams[i] != stream)
+        i++;
+    return i;
 }
+
+static void find_streams(tpi_export *x, const tp_graph *g)
+{
+    for (int i = 0; i < g->n_nodes && x->status == TP_OK; i++) {
+        const tp_tensor *t = g->nodes[i];
+        tpi_body *bodies[2];
+        const int n = tpi_is_block(t) ? tpi_bodies_of(t, bodies) : 0;
+        for (int k = 0; k < n; k++)
+            find_streams(x, bodies[k]->graph);
+        if (!t->op->draws || tpi_random_stream_of(x, t) < x->n_streams ||
+            !tpi_export_room(x, &x->streams, x->n_streams, &x->streams_size,
+                             sizeof *x->streams))
+            continue;
+        x->streams[x->n_streams++] = (uint64_t)((const tpi_random_attrs *)t->attrs)->stream;
+    }
+}
+
+void tpi_random_begin(tpi_export *x)
+{
+    if (!tpi_streams_add(x->m->g))
+        tpi_export_no_memory(x);
+    find_streams(x, x->m->g);
+    x->now.drawn = tpi_export_take(x, (size_t)x->n_streams, sizeof *x->now.drawn);
+}
+
+tpi_drawn *tpi_random_copy(tpi_export *x)
+{
+    tpi_drawn *was = x->now.drawn;
+    const size_t n = (size_t)x->n_streams;
+    tpi_drawn *copy = tpi_export_take(x, n, sizeof *copy);
+    if (copy && n)
+        x->now.drawn = memcpy(copy, was, n * sizeof *copy);
+    return was;
+}
+
+tpi_val tpi_random_at(tpi_export *x, int stream, int64_t drawn)
+{
+    const tpi_val from = x->now.drawn[stream].from;
+    if (from)
+        return tpi_put(x, "Add", TPI_V(from, tpi_size(x, drawn)));
+    const uint64_t at = *tpi_stream_position(x->ctx, x->streams[stream]);
+    return tpi_size(x, tpi_dim_add(x->now.g->dims, drawn, (int64_t)at));
+}
+
+tpi_val tpi_random_now(tpi_export *x, int stream)
+{
+    return tpi_random_at(x, stream, x->now.drawn[stream].n);
+}
+
+void tpi_random_from(tpi_export *x, int stream, tpi_val from)
+{
+    x->now.drawn[stream] = (tpi_drawn){.from = from};
+}
+
+/* ---- numbers --------------------------------------------------------------------------------------------- */
 
 /* Floats of words [m, 4], any number in a row, before they are scaled. In f64: one rounding more than an fma, at
  * most. */
@@ -197,8 +261,8 @@ tpi_val tpi_export_random(tpi_export *x, const tp_tensor *t)
     const int64_t count = tpi_size_product(x, t->rank, t->shape);
     const int64_t n =
         tpi_dim_div(x->now.g->dims, tpi_dim_add(x->now.g->dims, count, per - 1), per);
-    const tpi_val first = tpi_random_at(x, x->now.place[t->index]);
-    const tpi_val w = blocks(x, first, tpi_size(x, n), x->ctx->seed);
+    const tpi_val first = tpi_random_at(x, tpi_random_stream_of(x, t), x->now.place[t->index]);
+    const tpi_val w = blocks(x, first, tpi_size(x, n), x->ctx->seed, (uint64_t)a->stream);
     tpi_val y = a->kind == TPI_RANDOM_WHOLE ? whole(x, a, w) : floats(x, t, w);
     y = tpi_put(x, "Reshape", TPI_V(y, tpi_int(x, -1)));
     y = tpi_cut(x, y, 0, tpi_int(x, 0), tpi_size(x, count), 1); /* the last block's rest */

@@ -6,6 +6,7 @@
 #include "render/render.h"
 #include "render/standalone/standalone_def.h"
 
+#include <inttypes.h>
 #include <math.h>
 #include <string.h>
 
@@ -235,9 +236,13 @@ static void put_init(const tpi_alone *a, tpi_str *out)
     tpi_str_put(out, "\n");
     tpi_alone_declare(a, TPI_ALONE_INIT, out);
     tpi_str_put(out, "\n{\n");
+    char name[TPI_STREAM_NAME];
     if (draws(a))
-        tpi_str_printf(out, "    state->seed = 0x%llxu;\n    state->position = 0x%llxu;\n",
-                       (unsigned long long)a->q->seed, (unsigned long long)a->q->random_at);
+        tpi_str_printf(out, "    state->seed = 0x%llxu;\n", (unsigned long long)a->q->seed);
+    for (int i = 0; i < a->plan->n_streams; i++)
+        tpi_str_printf(out, "    state->%s = 0x%" PRIx64 "u;\n",
+                       tpi_alone_position(a->plan->streams[i], name),
+                       *tpi_stream_position(a->ctx, a->plan->streams[i]));
     for (int i = 0; i < a->n_variables; i++) {
         tpi_str_printf(out, "    __builtin_memcpy(state->%s, ", a->variables[i].name.text);
         put_weight_address(a, a->variables[i].weight, out);
@@ -254,17 +259,23 @@ static int variable_of(const tpi_alone *a, const tp_tensor *t)
     return i;
 }
 
-/* Seed and position of each node that draws: as many positions behind the one before as that took. */
+/* Seed and position of each node that draws: as many positions behind the one before of its stream as that took. */
 static void put_random(const tpi_alone *a, tpi_str *out)
 {
-    tpi_str_printf(out, "    int64_t random[%d] = {0};\n", 2 * a->n_random + 2);
-    if (!draws(a))
-        return;
-    tpi_str_put(out, "    int64_t position = (int64_t)state->position;\n");
-    if (a->plan->draws) {
-        tpi_str_put(out, "    random[0] = (int64_t)state->seed;\n    random[1] = position;\n");
-        return;
+    char name[TPI_STREAM_NAME];
+    const int n_streams = a->plan->n_streams;
+    tpi_str_printf(out, "    int64_t random[%d] = {0};\n", 2 * a->n_random + 1 + n_streams);
+    for (int i = 0; i < n_streams && !a->plan->draws; i++) {
+        const char *position = tpi_alone_position(a->plan->streams[i], name);
+        tpi_str_printf(out, "    int64_t %s = (int64_t)state->%s;\n", position, position);
     }
+    for (int i = 0; i < n_streams && a->plan->draws; i++)
+        tpi_str_printf(out, "    random[%d] = (int64_t)state->%s;\n", 1 + i,
+                       tpi_alone_position(a->plan->streams[i], name));
+    if (a->plan->draws)
+        tpi_str_put(out, "    random[0] = (int64_t)state->seed;\n");
+    if (a->plan->draws || !draws(a))
+        return;
     for (int i = 0; i < a->n_symbols; i++)
         tpi_str_printf(out, "    const int64_t s%d = h->s[%d];\n    (void)s%d;\n", i, i, i);
     for (int i = 0, n = 0; i < a->plan->n_kernels; i++) {
@@ -274,10 +285,12 @@ static void put_random(const tpi_alone *a, tpi_str *out)
         int64_t count = 1;
         for (int k = 0; k < t->rank; k++)
             count = tpi_dim_mul(a->dims, count, t->shape[k]);
+        const uint64_t stream = a->plan->streams[tpi_plan_stream(a->plan, t)];
+        const char *position = tpi_alone_position(stream, name);
         tpi_str_printf(out,
                        "    random[%d] = (int64_t)state->seed;\n"
-                       "    random[%d] = position;\n    position += (",
-                       2 * n, 2 * n + 1);
+                       "    random[%d] = %s;\n    %s += (",
+                       2 * n, 2 * n + 1, position, position);
         tpi_dim_print_c(a->dims, count, "s", out);
         const int per = tpi_random_per(t->attrs);
         tpi_str_printf(out, " + %d) / %d;\n", per - 1, per);
@@ -409,10 +422,15 @@ static void put_writes(const tpi_alone *a, tpi_str *out)
                        a->variables[variable_of(a, q->written[i])].name.text,
                        a->plan->values[q->roots[q->n_out + i]->index].buffer,
                        (long long)tpi_bytes(q->written[i]));
-    if (a->plan->draws)
-        tpi_str_put(out, "    state->position = (uint64_t)random[1];\n");
-    else if (draws(a))
-        tpi_str_put(out, "    state->position = (uint64_t)position;\n");
+    char name[TPI_STREAM_NAME];
+    for (int i = 0; i < a->plan->n_streams; i++) {
+        const char *position = tpi_alone_position(a->plan->streams[i], name);
+        tpi_str_printf(out, "    state->%s = (uint64_t)", position);
+        if (a->plan->draws)
+            tpi_str_printf(out, "random[%d];\n", 1 + i);
+        else
+            tpi_str_printf(out, "%s;\n", position);
+    }
     for (int i = 0; i < a->n_symbols; i++)
         if (a->symbols[i].used && a->symbols[i].late)
             tpi_str_printf(out, "    out->%s = h->s[%d];\n", a->symbols[i].count.text, i);

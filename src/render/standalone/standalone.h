@@ -20,7 +20,7 @@ typedef struct tpi_standalone {
     const char *const *out_names;
     tp_tensor *const *written; /* [n_writes] concrete: the variables that become it */
     const bool *late;          /* by symbol: a loop sets it (run/late_sizes.c) */
-    int64_t seed, random_at;
+    int64_t seed;
     bool beside; /* weights are not in the source */
 } tpi_standalone;
 

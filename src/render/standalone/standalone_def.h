@@ -44,7 +44,7 @@ typedef struct tpi_alone {
     tpi_c_name *in, *out;
     int n_random;  /* nodes that draw outside of bodies */
     int64_t arena; /* bytes that the ops share; -1: they depend on sizes */
-    bool state;    /* the caller keeps one: variables, or the random position */
+    bool state;    /* the caller keeps one: variables, or random positions */
 } tpi_alone;
 
 /* standalone_find.c: fills the lists above; false: the error tells. */
@@ -58,6 +58,9 @@ void tpi_alone_equations(const tpi_alone *a, const tpi_plan *plan, int *number,
                          void *user);
 /* standalone_place.c: `static int64_t place(const int64_t *s, char *base, void **p)`. */
 bool tpi_alone_places(tpi_alone *a, tpi_str *out);
+/* What the state calls a stream's position. */
+enum { TPI_STREAM_NAME = 32 };
+const char *tpi_alone_position(uint64_t stream, char name[TPI_STREAM_NAME]);
 /* standalone_head.c: the header. */
 void tpi_alone_header(const tpi_alone *a, tpi_str *out);
 /* Parameters of the functions, as the header declares and the source defines them: one of these,

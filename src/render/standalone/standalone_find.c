@@ -128,11 +128,14 @@ static void name_ports(tpi_alone *a)
     const tpi_standalone *q = a->q;
     tpi_str in = TPI_STR(&a->ctx->mem), out = TPI_STR(&a->ctx->mem),
             state = TPI_STR(&a->ctx->mem), sizes = TPI_STR(&a->ctx->mem);
+    char stream[TPI_STREAM_NAME];
     for (int i = 0; i < q->n_in; i++)
         tpi_c_name_new(&a->in[i], &in, q->in_names[i], "x");
     for (int i = 0; i < q->n_out; i++)
         tpi_c_name_new(&a->out[i], &out, q->out_names[i], "y");
     tpi_str_put(&state, "|seed|position|");
+    for (int i = 0; i < a->plan->n_streams; i++)
+        tpi_str_printf(&state, "%s|", tpi_alone_position(a->plan->streams[i], stream));
     for (int i = 0; i < a->n_variables; i++)
         tpi_c_name_new(&a->variables[i].name, &state, a->variables[i].t->name, "variable");
     for (int i = 0; i < a->n_symbols; i++) {

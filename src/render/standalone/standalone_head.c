@@ -2,6 +2,8 @@
 #include "render/render.h"
 #include "render/standalone/standalone_def.h"
 
+#include <inttypes.h>
+
 static const char *c_type(const tp_tensor *t)
 {
     static const char *const names[TP_N_DTYPES] = {
@@ -106,7 +108,8 @@ static void put_codes(const tpi_alone *a, tpi_str *out)
         "    %s_e_sizes,    /* the op does not take these sizes; -1: a size is none */\n"
         "    %s_e_memory,   /* there are fewer bytes than %s_memory_bytes says */\n"
         "    %s_e_prepared, /* the memory was not prepared */\n"
-        "    %s_e_index,    /* an index of the op, at this position, is out of range, or this matrix is refused */\n"
+        "    %s_e_index,    /* an index of the op, at this position, is out of range, or this "
+        "matrix is refused */\n"
         "    %s_e_turns,    /* the loop takes more turns than the sizes say */\n"
         "    %s_e_unseen,   /* the branch goes a way that no call had gone when this was made "
         "*/\n"
@@ -167,6 +170,25 @@ static void put_ports(const tpi_alone *a, tpi_str *out)
     tpi_str_printf(out, "} %s_outputs;\n\n", a->prefix);
 }
 
+const char *tpi_alone_position(uint64_t stream, char name[TPI_STREAM_NAME])
+{
+    if (stream)
+        tpi_print(name, TPI_STREAM_NAME, "position_%" PRIu64, stream);
+    return stream ? name : "position";
+}
+
+static void put_positions(const tpi_alone *a, tpi_str *out)
+{
+    char name[TPI_STREAM_NAME];
+    tpi_str_put(out, "    uint64_t seed");
+    for (int i = 0; i < a->plan->n_streams; i++)
+        tpi_str_printf(out, ", %s", tpi_alone_position(a->plan->streams[i], name));
+    tpi_str_put(out, "; /* of the random numbers");
+    if (a->plan->n_streams > 1 || a->plan->streams[0])
+        tpi_str_put(out, ", by stream");
+    tpi_str_put(out, " */\n");
+}
+
 static void put_state(const tpi_alone *a, tpi_str *out)
 {
     if (!a->state)
@@ -177,7 +199,7 @@ static void put_state(const tpi_alone *a, tpi_str *out)
         "*/\ntypedef struct %s_state {\n",
         a->prefix);
     if (a->n_random || a->plan->draws)
-        tpi_str_put(out, "    uint64_t seed, position; /* of the random numbers */\n");
+        put_positions(a, out);
     for (int i = 0; i < a->n_variables; i++) {
         const tpi_alone_variable *v = &a->variables[i];
         const int64_t count = tpi_count(v->t);

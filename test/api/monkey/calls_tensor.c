@@ -297,6 +297,14 @@ CALL(tp_split_seed)
     return tp_split_seed(seed, i) == tp_split_seed(seed, i);
 }
 
+CALL(tp_random_stream)
+{
+    tp_ctx *tp = ctx(m);
+    const uint64_t stream = below(m, 8) ? (uint64_t)below(m, 5) : UINT64_MAX;
+    tp_random_stream(tp, stream);
+    return tp && stream != UINT64_MAX;
+}
+
 CALL(tp_random_position)
 {
     uint64_t seed, position;

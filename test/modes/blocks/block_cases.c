@@ -632,6 +632,40 @@ PROGRAM(random_unread) /* what nothing reads is drawn all the same, and moves th
     tp_normal_like(v, 0, 1);
 }
 
+PROGRAM(
+    random_streams) /* each goes on by itself, whatever sides and turns the others draw in */
+{
+    tp_tensor *ys = NULL, *i = k;
+    tp_random_stream(st->tp, 2);
+    tp_tensor *first = tp_uniform_like(s, 0, 1);
+    tp_if (above(s, 0), &v) {
+        v = tp_add(v, tp_uniform_like(v, -1, 1));
+        tp_random_stream(st->tp, 0);
+        v = tp_mul(v, tp_normal_like(v, 0, 1));
+    }
+    tp_else
+    {
+        tp_random_stream(st->tp, 1);
+        v = tp_dropout(v, 0.5);
+    }
+    tp_for (tp_dim(x, 0), &v) {
+        tp_random_stream(st->tp, 2);
+        v = tp_dropout(tp_add(v, tp_each(x)), 0.25);
+        tp_random_stream(st->tp, 0);
+        tp_emit(&ys, tp_uniform_like(s, -1, 1));
+    }
+    tp_while (above(i, 0), &i, &v) {
+        tp_random_stream(st->tp, 1);
+        v = tp_add(times(v, 0.5), tp_normal_like(v, 0, 1));
+        i = up(i, -1);
+    }
+    tp_random_stream(st->tp, 2);
+    out[0] = tp_add(v, tp_uniform_like(v, 0, 1));
+    tp_random_stream(st->tp, 0);
+    out[1] = tp_add(first, tp_normal_like(s, 0, 1));
+    out[2] = ys;
+}
+
 /* ---- gradients, scopes, functions inside -------------------------------------------------------- */
 
 PROGRAM(grad_inside) /* Newton's method with a derivative that the library finds */
@@ -825,6 +859,7 @@ const block_case block_cases[] = {
     CASE_OF(random_if),
     CASE_OF(random_loop),
     CASE_OF(random_like_constant),
+    CASE_OF(random_streams),
     CASE_OF(random_unread),
     CASE_OF(grad_inside),
     CASE_OF(grad_of_outer),

@@ -182,6 +182,7 @@ enum {
     MARKS,
     STOPS_RECORDING,
     STOPS_TRAINING,
+    LEAVES_STREAM,
     HANGS_HOOK,
     FREES_HOOK,
     N_EFFECTS,
@@ -190,6 +191,7 @@ enum {
     NAMES_INSIDE,
     MARKS_INSIDE,
     RECORDS_INSIDE,
+    DRAWS_INSIDE,
     N_ALL
 };
 
@@ -234,6 +236,9 @@ BODY(acting)
     case STOPS_TRAINING:
         tp_training(tp, !tp_training(tp, true));
         break;
+    case LEAVES_STREAM:
+        tp_random_stream(tp, tp_random_stream(tp, 0) + 1);
+        break;
     case HANGS_HOOK:
         tp_hook_on(tp_require_grad(h), tp_hook_new(tp, keep_gradient, NULL));
         break;
@@ -250,6 +255,11 @@ BODY(acting)
         break;
     case MARKS_INSIDE:
         tp_require_grad(h);
+        break;
+    case DRAWS_INSIDE:
+        tp_random_stream(tp, 3);
+        out[0] = tp_add(out[0], tp_uniform_like(h, 0, 1));
+        tp_random_stream(tp, 0);
         break;
     case RECORDS_INSIDE:
         tp_recording(tp, tp_recording(tp, true));
@@ -278,6 +288,7 @@ static void acts(bed *b)
                 note(b, "kept", s.kept);
             say(b, "%d %d %d", tp_trap_nan(b->tp, false), tp_recording(b->tp, false),
                 tp_training(b->tp, true));
+            say(b, "%d", (int)tp_random_stream(b->tp, 0));
             tp_scope_end(b->tp);
         }
         if (effect < N_EFFECTS)

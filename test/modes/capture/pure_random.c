@@ -127,6 +127,14 @@ static void run_while(run *r, int i)
     }
 }
 
+static void draw_one(run *r, const statement *s, int line)
+{
+    tp_ctx *tp = tp_ctx_of(r->v[s->a]);
+    const uint64_t was = tp_random_stream(tp, s->b % 3 ? 0 : 4);
+    r->v[s->to] = tp_uniform_like_at(file_of(r), line, r->v[s->a], -1, 1);
+    tp_random_stream(tp, was);
+}
+
 static void run_one(run *r, int i)
 {
     const statement *s = &r->p->s[i];
@@ -136,7 +144,7 @@ static void run_one(run *r, int i)
     else if (s->kind == COPY)
         r->v[s->to] = r->v[s->a];
     else if (s->kind == DRAW)
-        r->v[s->to] = tp_uniform_like_at(file_of(r), line, r->v[s->a], -1, 1);
+        draw_one(r, s, line);
     else if (s->kind == ASSIGN)
         tp_assign_at(file_of(r), line, r->p->state[s->b % 2], r->v[s->a]);
     else if (s->kind == WHILE)

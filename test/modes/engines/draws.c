@@ -52,6 +52,37 @@ static void distributions(tp_tensor *x, tp_tensor **out)
     out[4] = tp_add(tp_bernoulli(tp_sigmoid(x)), tp_truncated_normal_like(x, 0, 1, -2, 2));
 }
 
+/* Three of them, in blocks too; the last one is one that is drawn from before. */
+static void streams(tp_tensor *x, tp_tensor **out)
+{
+    tp_ctx *tp = tp_ctx_of(x);
+    tp_tensor *h = x, *s = x;
+    const uint64_t was = tp_random_stream(tp, 7);
+    out[0] = tp_normal_like(x, 0, 1);
+    tp_random_stream(tp, 0);
+    out[1] = tp_add(x, tp_uniform_like(x, 0, 1));
+    tp_for (3, &h) {
+        tp_random_stream(tp, UINT64_MAX - 1);
+        h = tp_add(h, tp_cast(tp_randint_like(tp_cast(h, TP_I64), -4, 5), TP_F32));
+        tp_random_stream(tp, 7);
+        tp_uniform_like(x, 0, 1);
+        h = tp_mul(h, tp_uniform_like(x, 0, 1));
+    }
+    tp_if (tp_gt(tp_sum(x, TP_ALL, false), tp_scalar_like(x, 0)), &s) {
+        s = tp_dropout(s, 0.5);
+    }
+    tp_else
+    {
+        tp_random_stream(tp, 0);
+        s = tp_normal_like(s, 0, 1);
+    }
+    tp_random_stream(tp, 7);
+    out[2] = h;
+    out[3] = tp_add(s, tp_uniform_like(s, 0, 1));
+    tp_random_stream(tp, was);
+    out[4] = tp_neg(x);
+}
+
 static void expect_same(const tp_tensor *got, const tp_tensor *want, const char *name,
                         int engine, int together)
 {
@@ -123,6 +154,92 @@ static void body(void *user, int n, tp_tensor *const *in, int n_out, tp_tensor *
     distributions(in[0], out);
 }
 
+static void of_streams(void **state)
+{
+    try_fetches(*state, streams);
+}
+
+static void streams_body(void *user, int n, tp_tensor *const *in, int n_out, tp_tensor **out)
+{
+    (void)user, (void)n, (void)n_out;
+    tp_tensor *x = in[0];
+    if (tp_truth(tp_gt(tp_sum(x, TP_ALL, false), tp_scalar_like(x, 0))))
+        x = tp_add(x, tp_uniform_like(x, 0, 1)); /* from the caller's stream */
+    streams(x, out);
+    out[4] = tp_normal_like(x, 0, 1);
+}
+
+/* Called from two streams, and where each is then. */
+static void captured_streams(void **state)
+{
+    tp_ctx *tp = *state;
+    for (int pure = 0; pure < 3; pure++) {
+        const tp_function_options options = {.pure = pure > 0, .check = pure > 1};
+        tp_function *f = tp_function_new(tp, "f", streams_body, NULL, &options);
+        for (int call = 0; call < 24; call++) {
+            tp_tensor *want[N], *got[N];
+            uint64_t at[2][2];
+            tp_tensor *x = tp_tensor_new(tp, TP_F32, TP_DIMS(3),
+                                         (float[]){0.5f, -1, call & 4 ? -2.f : 2.f});
+            for (int k = 0; k < 2; k++) {
+                tp_seed(tp, 5);
+                tp_random_stream(tp, call & 2 ? 7 : 0);
+                if (k == 0)
+                    streams_body(NULL, 1, &x, N, want);
+                else
+                    assert_int_equal(tp_function_call(f, 1, &x, N, got), TP_OK);
+                tp_random_position(tp, NULL, &at[k][0]);
+                assert_true(tp_random_stream(tp, UINT64_MAX - 1) == (call & 2 ? 7 : 0));
+                tp_random_position(tp, NULL, &at[k][1]);
+                tp_random_stream(tp, 0);
+            }
+            assert_memory_equal(at[0], at[1], sizeof at[0]);
+            for (int i = 0; i < N; i++)
+                expect_same(got[i], want[i], names[i], 3 + pure, N);
+        }
+        tp_function_free(f);
+    }
+}
+
+/* A run that fails leaves every stream where it was. */
+static void failed_run(void **state)
+{
+    tp_ctx *tp = *state;
+    static const tp_engine engines[] = {TP_ENGINE_REFERENCE, TP_ENGINE_TILES, TP_ENGINE_C};
+    static const char *const feeds[] = {"x", "i"}, *const fetches[] = {"y"};
+    tp_graph *g = tp_graph_new(tp);
+    tp_tensor *x = tp_placeholder(g, feeds[0], TP_F32, TP_DIMS(3));
+    tp_tensor *i = tp_placeholder(g, feeds[1], TP_I64, TP_DIMS(1)), *h = x, *got;
+    tp_random_stream(tp, 9);
+    h = tp_add(h, tp_uniform_like(x, 0, 1));
+    tp_for (2, &h) {
+        h = tp_add(h, tp_uniform_like(x, 0, 1));
+    }
+    tp_random_stream(tp, 0);
+    h = tp_add(h, tp_normal_like(x, 0, 1));
+    tp_name(tp_gather(h, i, 0), "y");
+    for (int e = 0; e < 3; e++) {
+        tp_program *p = tp_graph_compile(g, 2, feeds, 1, fetches,
+                                         &(tp_compile_options){.engine = engines[e]});
+        tp_tensor *in[2] = {tp_full(tp, TP_F32, TP_DIMS(3), 1),
+                            tp_full(tp, TP_I64, TP_DIMS(1), 3)};
+        uint64_t at[2];
+        tp_seed(tp, 4);
+        for (int run = 0; run < 3; run++) {
+            if (run == 2)
+                in[1] = tp_full(tp, TP_I64, TP_DIMS(1), 2);
+            assert_int_equal(tp_program_run(p, in, &got), run < 2 ? TP_E_VALUE : TP_OK);
+            tp_clear_error(tp);
+            tp_random_position(tp, NULL, &at[0]);
+            tp_random_stream(tp, 9);
+            tp_random_position(tp, NULL, &at[1]);
+            tp_random_stream(tp, 0);
+            assert_true(at[0] == (run == 2) && at[1] == (run == 2 ? 3 : 0));
+        }
+        tp_program_free(p);
+    }
+}
+
 static void captured(void **state)
 {
     tp_ctx *tp = *state;
@@ -166,7 +283,8 @@ static void none(void **state)
 
 int main(void)
 {
-    const struct CMUnitTest tests[] = {CASE(at_the_top), CASE(in_blocks),
-                                       CASE(of_distributions), CASE(captured), CASE(none)};
+    const struct CMUnitTest tests[] = {
+        CASE(at_the_top),       CASE(in_blocks),  CASE(of_distributions), CASE(of_streams),
+        CASE(captured_streams), CASE(failed_run), CASE(captured),         CASE(none)};
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

@@ -273,9 +273,10 @@ static bool has_float(const op_case *c)
 
 static bool draws_random(const op_case *c)
 {
-    static const char *const names[] = {"dropout", "bernoulli", "categorical", "gamma"};
+    static const char *const names[] = {"dropout", "bernoulli", "categorical", "gamma",
+                                        "random_stream"};
     bool does = strstr(c->op, "_like");
-    for (int i = 0; i < 4; i++)
+    for (int i = 0; i < 5; i++)
         does |= strcmp(c->op, names[i]) == 0;
     return does;
 }

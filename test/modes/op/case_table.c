@@ -337,6 +337,24 @@ static tp_tensor *polar_at(const char *file, int line, tp_tensor *r, tp_tensor *
 }
 #define polar(...) polar_at(TP_PLACE, __VA_ARGS__)
 
+/* Two draws like x from a stream, with one from stream 0 between them. */
+static tp_tensor *from_stream_at(const char *file, int line, tp_tensor *x, uint64_t stream)
+{
+    tp_ctx *tp = tp_ctx_of(x);
+    const bool whole = tp_dtype_of(x) == TP_I64;
+    const int64_t most = (int64_t)1 << 39;
+    tp_tensor *y[3];
+    for (int i = 0; i < 3; i++) {
+        const uint64_t was = tp_random_stream_at(file, line, tp, i == 1 ? 0 : stream);
+        y[i] = whole ? tp_randint_like_at(file, line, x, -3, i ? most : 9)
+               : i   ? tp_normal_like_at(file, line, x, 0, i)
+                     : tp_uniform_like_at(file, line, x, -1, 2);
+        tp_random_stream_at(file, line, tp, was);
+    }
+    return tp_concat_at(file, line, 3, y, 0);
+}
+#define from_stream(...) from_stream_at(TP_PLACE, __VA_ARGS__)
+
 /* (a + b) * a by a kernel of one's own, which its reference agrees with to the bit. */
 #define GATED(t, type)                                                                         \
     case t:                                                                                    \

@@ -38,7 +38,8 @@ NOT_COMPUTED = {"uniform": "random", "normal": "random", "uniform_like": "random
                 "truncated_normal": "random", "truncated_normal_like": "random", "exponential": "random",
                 "exponential_like": "random", "randint": "random", "randint_like": "random",
                 "permutation": "random", "permutation_like": "random", "bernoulli": "random",
-                "categorical": "random", "gamma": "random", "call": "gradients"}
+                "categorical": "random", "gamma": "random", "random_stream": "random",
+                "call": "gradients"}
 NAMES = {**numpy_types.NAMES, **numpy_ops.NAMES, **numpy_composites.NAMES, **numpy_linalg.NAMES, **numpy_nn.NAMES}
 
 # ---- comparing ----------------------------------------------------------------------------------

@@ -11,6 +11,7 @@
 #include "common/alone.h"
 #include "common/pass_list.h"
 #include "common/same.h"
+#include "op/random_position.h"
 #include "random_program.h"
 
 #include <stdio.h>
@@ -163,13 +164,16 @@ static bool eagerly(bed *b, int number, int set, bool other)
 {
     const program *p = b->programs[number];
     tp_tensor **in = b->values + set * MAX_FEEDS + b->first_feed[number];
-    const uint64_t random_at = b->tp->random_at;
+    tpi_positions begins;
+    if (!tpi_positions_note(b->tp, &begins))
+        return false;
     program_inputs(b->tp, p, other, in);
     program_run(p, in, b->want[set] + b->first_fetch[number]);
-    if (tp_error(b->tp) == TP_OK)
-        return true;
-    b->tp->random_at = random_at;
-    return false;
+    const bool good = tp_error(b->tp) == TP_OK;
+    if (!good)
+        tpi_positions_back(b->tp, &begins);
+    tpi_positions_free(b->tp, &begins);
+    return good;
 }
 
 static bool add_program(run *r, bed *b, const program *p)

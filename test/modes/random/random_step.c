@@ -139,7 +139,7 @@ static tp_tensor *along(const step *s, tp_tensor *a, int axis)
     return s->j & 2 ? tp_put_along_add(s->j & 16 ? tp_neg(a) : a, places, taken, axis) : taken;
 }
 
-static tp_tensor *drawn(const step *s, tp_tensor *a)
+static tp_tensor *noisy(const step *s, tp_tensor *a)
 {
     if (s->j & 1)
         return tp_dropout(a, 0.25);
@@ -149,6 +149,16 @@ static tp_tensor *drawn(const step *s, tp_tensor *a)
                                             tp_dtype_of(a)));
     tp_tensor *noise = s->j & 2 ? tp_normal_like(a, 0, 0.5) : tp_uniform_like(a, -1, 1);
     return s->j & 4 ? tp_add(a, noise) : tp_mul(a, noise);
+}
+
+static tp_tensor *drawn(const step *s, tp_tensor *a)
+{
+    static const uint64_t streams[4] = {0, 0, 5, (uint64_t)1 << 40};
+    tp_ctx *tp = tp_ctx_of(a);
+    const uint64_t was = tp_random_stream(tp, streams[s->i & 3]);
+    tp_tensor *y = noisy(s, a);
+    tp_random_stream(tp, was);
+    return y;
 }
 
 static tp_tensor *labelled(const step *s, tp_tensor *a)
