@@ -232,7 +232,7 @@ typedef struct tp_c_options {
  * (docs/standalone.md): `path` ends in ".c", its header goes beside it, so do weights that are
  * asked for beside ("net.c", "net.h", "net.weights"). Inputs are mostly placeholders; any node may be
  * one. Assignments are done as by tp_graph_run; variables begin with the values they have now, random
- * numbers with seed and position of now. `opt` may be NULL. On error no file is new: TP_E_NAME,
+ * numbers with seed and positions of now. `opt` may be NULL. On error no file is new: TP_E_NAME,
  * TP_E_VALUE, TP_E_IO, TP_E_COMPILER for what no C program can be (tp_program_wait), or TP_E_SHAPE
  * and TP_E_LIMIT for a memory limit. */
 TP_FN(tp_status, tp_graph_save_c, tp_graph *g, const char *path, int n_in,

@@ -105,7 +105,7 @@ TP_FN(tp_status, tp_onnx_value_save, tp_ctx *tp, const char *path, const char *t
 /* Writes the part of a graph that computes the named outputs from the named inputs, at opset 17,
  * whole or not at all. Inputs are mostly placeholders; any node may be one, and is then fed. Their
  * names and those of outputs are the model's. Variables leave with the values they have now,
- * random numbers with seed and position of now. More than 2^30 bytes of weights go to
+ * random numbers with seed and positions of now. More than 2^30 bytes of weights go to
  * "<path>.data". Refused, with the line of the op: what ONNX cannot say (assignments), TP_E_VALUE;
  * a placeholder or a size that no input gives, TP_E_NAME. */
 TP_FN(tp_status, tp_onnx_save, tp_graph *g, const char *path, int n_in,

@@ -1,5 +1,6 @@
 /* What is made of a shape alone: random numbers and windows of signals. Random numbers are drawn anew at each run,
- * from the context's generator. A seed in the model is not heeded: other numbers come from it anyway. */
+ * from the context's generator, from the stream that is current when the model is loaded. A seed in the model is not
+ * heeded: other numbers come from it anyway. */
 #include "onnx/import/import.h"
 
 /* Draws of like's shape and type. */
@@ -33,6 +34,18 @@ tp_tensor *tpi_onnx_import_bernoulli(tpi_onnx_op *o, tp_tensor *x)
     const tp_dtype dtype = tpi_onnx_type_or(o, "dtype", tp_dtype_of(x));
     x = tp_graph_read(o->g, x);
     return tp_cast(tp_bernoulli(x), dtype);
+}
+
+/* [batch, classes] logarithms of what is proportional to the classes' probabilities: [batch, samples] classes. */
+tp_tensor *tpi_onnx_import_multinomial(tpi_onnx_op *o, tp_tensor *x)
+{
+    const tp_dtype dtype = tpi_onnx_type_or(o, "dtype", TP_I32);
+    if (tp_rank(x) != 2)
+        return tpi_onnx_misfit(o, "%d axes: they are batch and classes", tp_rank(x));
+    if (dtype != TP_I32 && dtype != TP_I64)
+        return tpi_onnx_refuse(o, "classes are int32 or int64, not %s", tp_dtype_name(dtype));
+    x = tp_graph_read(o->g, x);
+    return tp_cast(tp_categorical(x, tpi_onnx_int(o, "sample_size")), dtype);
 }
 
 /* ---- windows of signals --------------------------------------------------------------------------------- */
