@@ -72,7 +72,8 @@ typedef struct tp_archive_item {
     const char *text;
 } tp_archive_item;
 /* A file of n items, whole or not at all: npz (not squeezed) if its name ends in ".npz", else safetensors. The same items
- * make the same bytes, in whatever order. TP_E_NAME: a name is there twice, is empty, no UTF-8, or "__metadata__". */
+ * make the same bytes, in whatever order. TP_E_NAME: a name is there twice, is empty, no UTF-8, or "__metadata__".
+ * TP_E_LIMIT: names, shapes and texts of a safetensors file are more than 100,000,000 bytes, which none may have. */
 TP_FN(tp_status, tp_archive_save, tp_ctx *tp, const char *path, int n,
       const tp_archive_item *items);
 #define tp_archive_save(...) tp_archive_save_at(TP_PLACE, __VA_ARGS__)

@@ -3,6 +3,7 @@
  * that are there before memory is taken. */
 #include "core/npy.h"
 
+#include "base/bytes.h"
 #include "base/file.h"
 #include "core/dim.h"
 
@@ -271,9 +272,7 @@ bool tpi_npy_read(const char *bytes, size_t size, tpi_npy *out, char why[TPI_NPY
     const size_t n_length = version == 1 ? 2 : 4, left = size - PREFIX;
     if (left < n_length)
         return bad(&r, "it ends in the header");
-    size_t length = 0;
-    for (size_t i = 0; i < n_length; i++)
-        length |= (size_t)(unsigned char)bytes[PREFIX + i] << (8 * i);
+    const size_t length = (size_t)tpi_little(bytes + PREFIX, (int)n_length);
     if (left - n_length < length)
         return bad(&r, "it ends in the header: %zu bytes announced, %zu there", length,
                    left - n_length);
@@ -286,18 +285,13 @@ bool tpi_npy_read(const char *bytes, size_t size, tpi_npy *out, char why[TPI_NPY
 bool tpi_npy_check(const tpi_npy *h, uint64_t have, char why[TPI_NPY_WHY])
 {
     reader r = {.why = why};
-    int64_t bytes = h->raw.size;
-    bool empty = false, huge = false;
     *why = 0;
     if (h->raw.dtype == TP_N_DTYPES)
         return refuse_type(&r, h);
-    for (int i = 0; i < h->rank; i++) {
-        empty |= h->shape[i] == 0;
-        huge |= h->shape[i] && __builtin_mul_overflow(bytes, h->shape[i], &bytes);
-    }
-    if (huge)
+    const int64_t bytes = tpi_raw_bytes(&h->raw, h->rank, h->shape);
+    if (bytes < 0)
         return bad(&r, "its sizes multiply beyond 2^63 bytes");
-    if (!empty && (uint64_t)bytes > have)
+    if ((uint64_t)bytes > have)
         return bad(&r, "its shape needs %" PRId64 " bytes, %" PRIu64 " are there", bytes, have);
     return true;
 }

@@ -4,6 +4,17 @@
 
 #include <string.h>
 
+int64_t tpi_raw_bytes(const tpi_raw *r, int rank, const int64_t *shape)
+{
+    int64_t bytes = r->size;
+    bool empty = false, huge = false;
+    for (int i = 0; i < rank; i++) {
+        empty |= shape[i] == 0;
+        huge |= shape[i] && __builtin_mul_overflow(bytes, shape[i], &bytes);
+    }
+    return huge ? -1 : empty ? 0 : bytes;
+}
+
 bool tpi_raw_is_plain(const tpi_raw *r, int rank, const int64_t *shape)
 {
     int long_axes = 0;

@@ -13,6 +13,8 @@ typedef struct tpi_raw {
     bool fortran;   /* the first axis goes fastest */
 } tpi_raw;
 
+/* Bytes in the file of a tensor of this shape, whose sizes are at least 0; below 0: beyond 2^63. */
+int64_t tpi_raw_bytes(const tpi_raw *r, int rank, const int64_t *shape);
 /* Do they lie in the file as a tensor of this shape has them? */
 bool tpi_raw_is_plain(const tpi_raw *r, int rank, const int64_t *shape);
 /* Where in the memory of n elements those of the file are put, at its end; and what is put there becomes the n elements. */

@@ -75,18 +75,10 @@ void tpi_archive_close(tp_archive *a)
 
 /* ---- elements --------------------------------------------------------------------------------------- */
 
-static size_t count(const tpi_stored *t)
-{
-    size_t n = 1;
-    for (int i = 0; i < t->entry.rank; i++)
-        n *= (size_t)t->entry.shape[i];
-    return n;
-}
-
 void tpi_archive_copy(const tpi_stored *t, void *to)
 {
     const tpi_file_map *map = &t->file->map;
-    const size_t n = count(t);
+    const size_t n = tpi_archive_count(t);
     tpi_file_map_copy(map, tpi_raw_place(&t->raw, n, to), map->data + t->begin,
                       n * t->raw.size);
     tpi_raw_settle(&t->raw, n, to);
@@ -107,16 +99,15 @@ static bool has_sum(const tpi_stored *t)
 static const char *unsqueeze(const tpi_stored *t, tp_ctx *ctx, char *to)
 {
     const tpi_squeezed in = {t->file->map.data + t->begin, (size_t)(t->end - t->begin), t->head,
-                             count(t) * t->raw.size};
+                             tpi_archive_count(t) * t->raw.size};
     uint32_t sum;
     const char *why = tpi_inflate(&ctx->mem, &in, to, &sum);
     return why ? why : sum == t->sum ? NULL : "its checksum is another";
 }
 
-/* The elements of the file, row-major, to their place in the memory `to`; NULL, or what is wrong. */
-static const char *gather(const tpi_stored *t, tp_ctx *ctx, char *to)
+const char *tpi_archive_read(const tpi_stored *t, tp_ctx *ctx, char *to)
 {
-    const size_t n = count(t), bytes = n * t->raw.size;
+    const size_t n = tpi_archive_count(t), bytes = n * t->raw.size;
     char *at = tpi_raw_place(&t->raw, n, to), *all = NULL;
     if (!has_sum(t))
         return "its checksum is another";
@@ -146,10 +137,10 @@ static tp_tensor *copied(const tpi_stored *t, tp_ctx *ctx, tpi_at at, const char
     tp_tensor *out = tpi_tensor_new(ctx, at, t->raw.dtype, t->entry.rank, t->entry.shape);
     if (out->status != TP_OK || tpi_count(out) == 0)
         return out;
-    const char *why = gather(t, ctx, out->data);
+    const char *why = tpi_archive_read(t, ctx, out->data);
     if (why)
         return refuse(t, ctx, at, what, why);
-    tpi_raw_settle(&t->raw, count(t), out->data);
+    tpi_raw_settle(&t->raw, tpi_archive_count(t), out->data);
     return out;
 }
 
@@ -320,11 +311,10 @@ static tp_status refuse_item(tp_ctx *ctx, tpi_at at, const char *what, int i,
         return tpi_fail_status(ctx, at, what, TP_E_NAME, "\"%.60s\" cannot be a name: %s",
                                item->name, why);
     if (!t)
-        return *item->text && tpi_archive_why_no_name(item->text) &&
-                       strcmp(item->text, "__metadata__") != 0
-                   ? tpi_fail_status(ctx, at, what, TP_E_VALUE,
-                                     "the text \"%.60s\" is no UTF-8", item->name)
-                   : TP_OK;
+        return tpi_archive_is_utf8(item->text)
+                   ? TP_OK
+                   : tpi_fail_status(ctx, at, what, TP_E_VALUE,
+                                     "the text \"%.60s\" is no UTF-8", item->name);
     if (!tpi_is_live(t) || t->status != TP_OK || t->ctx != ctx)
         return tp_status_of(tpi_refuse_operand(ctx, at, what, i, t));
     return t->graph ? tpi_fail_status(ctx, at, what, TP_E_SYMBOLIC,

@@ -9,6 +9,7 @@
 #include "base/file.h"
 #include "core/raw.h"
 #include "tapir/archive.h"
+#include "train/json.h"
 
 /* A file in memory, held by archives and by tensors that lie in it. */
 typedef struct tpi_held_file {
@@ -28,9 +29,9 @@ typedef struct tpi_stored {
     uint64_t begin, end; /* its elements, or what they are squeezed to */
     /* npz: */
     bool squeezed;
-    bool summed;   /* there is a checksum, */
-    uint32_t sum;  /* of the header, which has `head` bytes before the elements, too */
-    uint32_t head; /* squeezed like these */
+    bool summed;  /* there is a checksum, */
+    uint32_t sum; /* of the header, which has `head` bytes before the elements, too */
+    size_t head;  /* squeezed like these */
 } tpi_stored;
 
 typedef struct tpi_stored_text {
@@ -69,9 +70,15 @@ bool tpi_shards_read(tpi_archive_reader *r, const tpi_held_file *index);
 /* What begins a safetensors file, whose header is not as long as these bytes say as text or a zip. */
 bool tpi_is_safetensors(const char *bytes, size_t size);
 
+/* A text that the archive keeps, closed by a 0; of a string of JSON, too. NULL: an error. */
+char *tpi_archive_keep(const tpi_archive_reader *r, const char *text, size_t length);
+const char *tpi_archive_keep_string(const tpi_archive_reader *r, tpi_json *j);
+
 /* A new last tensor, or text, zeroed; NULL: no memory, which is the error. */
 tpi_stored *tpi_archive_add(const tpi_archive_reader *r);
 bool tpi_archive_add_text(const tpi_archive_reader *r, const char *key, const char *text);
+/* A member of an object of JSON as a text. `loose`: a number or a word is one, too, and what is neither is left out. */
+bool tpi_archive_read_text(const tpi_archive_reader *r, tpi_json *j, bool loose);
 /* Sorts those from `first` on; two of one name are an error. */
 bool tpi_archive_sort(const tpi_archive_reader *r, int first);
 bool tpi_archive_sort_texts(const tpi_archive_reader *r, int first);
@@ -79,6 +86,8 @@ bool tpi_archive_sort_texts(const tpi_archive_reader *r, int first);
 tpi_held_file *tpi_archive_add_file(const tpi_archive_reader *r);
 const tpi_held_file *tpi_archive_file(const tpi_archive_reader *r, const char *path);
 
+/* How many elements has it? Those of a type that no tensor has are not counted before. */
+size_t tpi_archive_count(const tpi_stored *t);
 /* Do type and shape need these bytes? */
 bool tpi_archive_check_span(const tpi_archive_reader *r, const tpi_stored *t, uint64_t have);
 
@@ -94,7 +103,10 @@ void tpi_archive_close(tp_archive *a);
 const tpi_stored *tpi_archive_find(const tp_archive *a, const char *name);
 const tpi_stored_text *tpi_archive_find_text(const tp_archive *a, const char *key);
 
-/* The tensor, of the open scope; failed: the error is told as that of `what`. */
+/* The elements as the file has them, row-major, to their place (tpi_raw_place) in memory for all; NULL, or what is
+ * wrong. */
+const char *tpi_archive_read(const tpi_stored *t, tp_ctx *ctx, char *to);
+/* The tensor, of the open scope; failed: the error is that of `what`. */
 tp_tensor *tpi_archive_make(const tpi_stored *t, tp_ctx *ctx, tpi_at at, const char *what);
 /* Can tpi_archive_copy do it? */
 static inline bool tpi_archive_copies(const tpi_stored *t)
@@ -116,6 +128,7 @@ bool tpi_archive_write(tp_ctx *ctx, const char *path, int n, tp_archive_item *it
 /* The elements of a concrete tensor, row-major: its own, or `*copy`, which has tpi_bytes(t). NULL: no memory, or there
  * are none. */
 const char *tpi_archive_elements(const tp_tensor *t, void **copy);
+bool tpi_archive_is_utf8(const char *text);
 /* Can it be a name? Else why not. */
 const char *tpi_archive_why_no_name(const char *name);
 

@@ -45,6 +45,24 @@ bool tpi_archive_no_memory(const tpi_archive_reader *r)
     return tpi_file_fail(r->error, TP_E_MEMORY, r->path, "out of memory");
 }
 
+char *tpi_archive_keep(const tpi_archive_reader *r, const char *text, size_t length)
+{
+    char *kept = tpi_bump_take(&r->a->bump, length + 1, 1);
+    if (!kept)
+        tpi_archive_no_memory(r);
+    else if (length)
+        memcpy(kept, text, length);
+    return kept;
+}
+
+const char *tpi_archive_keep_string(const tpi_archive_reader *r, tpi_json *j)
+{
+    tpi_str s = TPI_STR(j->mem);
+    const char *kept = tpi_json_string(j, &s) ? tpi_archive_keep(r, s.text, s.len - 1) : NULL;
+    tpi_str_free(&s);
+    return kept;
+}
+
 tpi_stored *tpi_archive_add(const tpi_archive_reader *r)
 {
     tp_archive *a = r->a;
@@ -71,6 +89,21 @@ bool tpi_archive_add_text(const tpi_archive_reader *r, const char *key, const ch
     a->texts = v;
     v[a->n_texts++] = (tpi_stored_text){key, text};
     return true;
+}
+
+bool tpi_archive_read_text(const tpi_archive_reader *r, tpi_json *j, bool loose)
+{
+    const char *key = tpi_archive_keep_string(r, j);
+    if (!key || !tpi_json_expect(j, ':'))
+        return false;
+    const bool is_string = !loose || tpi_json_next(j) == '"';
+    const char *first = j->at, *text = is_string ? tpi_archive_keep_string(r, j) : NULL;
+    if (is_string ? !text : !tpi_json_skip(j))
+        return false;
+    if (!is_string && (*first == '{' || *first == '['))
+        return true;
+    text = text ? text : tpi_archive_keep(r, first, (size_t)(j->at - first));
+    return text && tpi_archive_add_text(r, key, text);
 }
 
 static int by_name(const void *a, const void *b)
@@ -105,24 +138,25 @@ bool tpi_archive_sort_texts(const tpi_archive_reader *r, int first)
     return true;
 }
 
+size_t tpi_archive_count(const tpi_stored *t)
+{
+    size_t n = 1;
+    for (int i = 0; i < t->entry.rank; i++)
+        n *= (size_t)t->entry.shape[i];
+    return n;
+}
+
 bool tpi_archive_check_span(const tpi_archive_reader *r, const tpi_stored *t, uint64_t have)
 {
-    int64_t bytes = t->raw.size;
-    bool empty = false, huge = false;
-    for (int i = 0; i < t->entry.rank; i++) {
-        empty |= t->entry.shape[i] == 0;
-        huge |= t->entry.shape[i] && __builtin_mul_overflow(bytes, t->entry.shape[i], &bytes);
-    }
     if (t->raw.dtype == TP_N_DTYPES)
         return true;
-    if (huge || bytes > INT64_MAX / 8)
+    const int64_t bytes = tpi_raw_bytes(&t->raw, t->entry.rank, t->entry.shape);
+    if (bytes < 0 || bytes > INT64_MAX / 8)
         return TPI_ARCHIVE_BAD(r, "the sizes of \"%.60s\" multiply beyond 2^60 bytes",
                                t->entry.name);
-    if (have != (empty ? 0 : (uint64_t)bytes))
-        return TPI_ARCHIVE_BAD(r,
-                               "\"%.60s\" needs %" PRId64 " bytes, and %" PRIu64 " are its own",
-                               t->entry.name, empty ? 0 : bytes, have);
-    return true;
+    return have == (uint64_t)bytes ||
+           TPI_ARCHIVE_BAD(r, "\"%.60s\" needs %" PRId64 " bytes, and %" PRIu64 " are its own",
+                           t->entry.name, bytes, have);
 }
 
 const tpi_stored *tpi_archive_find(const tp_archive *a, const char *name)
@@ -150,13 +184,18 @@ const char *tpi_archive_elements(const tp_tensor *t, void **copy)
     return *copy;
 }
 
-const char *tpi_archive_why_no_name(const char *name)
+bool tpi_archive_is_utf8(const char *text)
 {
-    const char *limit = name + strlen(name), *at = name;
+    const char *limit = text + strlen(text), *at = text;
     for (int n = 1; at < limit && n > 0; at += n)
         n = tpi_utf8_length(at, limit);
+    return at == limit;
+}
+
+const char *tpi_archive_why_no_name(const char *name)
+{
     return !*name                              ? "it is empty"
-           : at < limit                        ? "it is no UTF-8"
+           : !tpi_archive_is_utf8(name)        ? "it is no UTF-8"
            : strcmp(name, "__metadata__") == 0 ? "the format has it for itself"
                                                : NULL;
 }

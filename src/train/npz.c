@@ -20,17 +20,18 @@ enum {
 /* Without the ending; NULL: an error. */
 static const char *keep_name(const tpi_archive_reader *r, const tpi_zip_member *m)
 {
-    const size_t n = m->name_length - ENDING;
-    char *name = tpi_bump_take(&r->a->bump, n + 1, 1);
-    if (!name) {
-        tpi_archive_no_memory(r);
-        return NULL;
-    }
-    memcpy(name, m->name, n);
-    if (!tpi_archive_why_no_name(name) || strcmp(name, "__metadata__") == 0)
+    const char *name = tpi_archive_keep(r, m->name, m->name_length - ENDING);
+    if (!name || !tpi_archive_why_no_name(name) || strcmp(name, "__metadata__") == 0)
         return name;
     TPI_ARCHIVE_BAD(r, "\"%.60s\" cannot be a name: %s", name, tpi_archive_why_no_name(name));
     return NULL;
+}
+
+/* What is wrong with a member; false. */
+static bool refuse(const tpi_archive_reader *r, const char *name, const char *why)
+{
+    return why == tpi_inflate_no_memory ? tpi_archive_no_memory(r)
+                                        : TPI_ARCHIVE_BAD(r, "\"%.60s\": %s", name, why);
 }
 
 /* The first bytes of a member: all its own, or those in `room`. NULL: an error. */
@@ -42,16 +43,10 @@ static const char *first_bytes(const tpi_archive_reader *r, const tpi_file_map *
         return map->data + m->at;
     const char *why =
         tpi_inflate_first(&r->a->ctx->mem, map->data + m->at, (size_t)m->packed, room, n);
-    if (!why)
-        return room;
-    if (why == tpi_inflate_no_memory)
-        tpi_archive_no_memory(r);
-    else
-        TPI_ARCHIVE_BAD(r, "\"%.60s\": %s", name, why);
-    return NULL;
+    return !why || refuse(r, name, why) ? room : NULL;
 }
 
-/* "|S5" of rank 0: 5 bytes. -1: no text. */
+/* "|S5" of rank 0: 5 bytes, those behind the text zeros. -1: no text. */
 static int64_t text_length(const tpi_npy *h)
 {
     const bool order = h->type[0] == '|', is = h->type[order] == 'S';
@@ -61,16 +56,41 @@ static int64_t text_length(const tpi_npy *h)
                                                                                          : -1;
 }
 
-/* Of `bytes`, whose header and text are all there. */
-static bool add_text(const tpi_archive_reader *r, const char *name, const char *bytes, size_t n)
+/* An array as its header says it is. */
+static tpi_stored stored(const tpi_held_file *file, const char *name, const tpi_zip_member *m,
+                         const tpi_npy *h)
 {
-    char *text = tpi_bump_take(&r->a->bump, n + 1, 1);
-    if (!text)
-        return tpi_archive_no_memory(r);
-    memcpy(text, bytes, n); /* NumPy fills it up with zeros */
-    if (*text && tpi_archive_why_no_name(text) && strcmp(text, "__metadata__") != 0)
-        return TPI_ARCHIVE_BAD(r, "the text \"%.60s\" is no UTF-8", name);
-    return tpi_archive_add_text(r, name, text);
+    tpi_stored t = {
+        .entry = {.name = name, .dtype = h->raw.dtype, .rank = h->rank},
+        .raw = h->raw,
+        .file = file,
+        .begin = m->at + (m->squeezed ? 0 : h->head),
+        .end = m->at + m->packed,
+        .squeezed = m->squeezed,
+        .summed = true,
+        .sum = m->sum,
+        .head = h->head
+    };
+    memcpy(t.entry.shape, h->shape, sizeof h->shape);
+    return t;
+}
+
+static bool add_text(const tpi_archive_reader *r, const tpi_held_file *file, const char *name,
+                     const tpi_zip_member *m, tpi_npy h, int64_t length)
+{
+    h.raw = (tpi_raw){.dtype = TP_U8, .size = 1};
+    h.rank = 1;
+    h.shape[0] = length;
+    const tpi_stored t = stored(file, name, m, &h);
+    if (!tpi_archive_check_span(r, &t, m->size - h.head))
+        return false;
+    char *text = tpi_bump_take(&r->a->bump, (size_t)length + 1, 1);
+    const char *why = text ? tpi_archive_read(&t, r->a->ctx, text) : tpi_inflate_no_memory;
+    if (why)
+        return refuse(r, name, why);
+    return tpi_archive_is_utf8(text)
+               ? tpi_archive_add_text(r, name, text)
+               : TPI_ARCHIVE_BAD(r, "the text \"%.60s\" is no UTF-8", name);
 }
 
 static bool add_array(const tpi_archive_reader *r, const tpi_held_file *file, const char *name,
@@ -79,22 +99,9 @@ static bool add_array(const tpi_archive_reader *r, const tpi_held_file *file, co
     tpi_stored *t = tpi_archive_add(r);
     if (!t)
         return false;
-    const char *type = tpi_bump_copy(&r->a->bump, h->type, strlen(h->type) + 1, 1);
-    if (!type)
-        return tpi_archive_no_memory(r);
-    *t = (tpi_stored){
-        .entry = {name, type, h->raw.dtype, h->rank, {0}},
-        .raw = h->raw,
-        .file = file,
-        .begin = m->at + (m->squeezed ? 0 : h->head),
-        .end = m->at + m->packed,
-        .squeezed = m->squeezed,
-        .summed = true,
-        .sum = m->sum,
-        .head = (uint32_t)h->head
-    };
-    memcpy(t->entry.shape, h->shape, sizeof h->shape);
-    return tpi_archive_check_span(r, t, m->size - h->head);
+    *t = stored(file, name, m, h);
+    t->entry.type = tpi_archive_keep(r, h->type, strlen(h->type));
+    return t->entry.type && tpi_archive_check_span(r, t, m->size - h->head);
 }
 
 static bool read_member(const tpi_archive_reader *r, const tpi_held_file *file,
@@ -110,9 +117,8 @@ static bool read_member(const tpi_archive_reader *r, const tpi_held_file *file,
     if (!tpi_npy_read(bytes, n, &h, why))
         return TPI_ARCHIVE_BAD(r, "\"%.60s\": %s", name, why);
     const int64_t length = text_length(&h);
-    if (length >= 0 && (uint64_t)length <= n - h.head)
-        return add_text(r, name, bytes + h.head, (size_t)length);
-    return add_array(r, file, name, m, &h);
+    return length >= 0 ? add_text(r, file, name, m, h, length)
+                       : add_array(r, file, name, m, &h);
 }
 
 bool tpi_npz_read(tpi_archive_reader *r, const tpi_held_file *file)

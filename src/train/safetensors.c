@@ -1,9 +1,9 @@
 /* Files of the format safetensors: 8 bytes with the length of the header, least first; the header, a JSON object
  *     {"__metadata__": {"KEY": "TEXT", ...}, "NAME": {"dtype": "F32", "shape": [2, 3], "data_offsets": [0, 24]}, ...}
  * and the elements, to which the offsets lead. All of the header is checked before an element is looked at. */
+#include "base/bytes.h"
 #include "ir/notation.h"
 #include "train/archive_def.h"
-#include "train/json.h"
 
 #include <inttypes.h>
 #include <stdlib.h>
@@ -49,7 +49,6 @@ typedef struct parts {
 
 typedef struct reader {
     tpi_archive_reader *r;
-    tpi_str text; /* strings before they are kept */
     bool has_texts;
     parts p;
 } reader;
@@ -95,30 +94,13 @@ static bool read_part(tpi_json *j, void *user)
     return TPI_JSON_BAD(j, "a tensor has an unexpected \"%s\"", key);
 }
 
-/* A string that the archive keeps; NULL: an error. */
-static const char *keep_string(tpi_json *j, reader *in)
-{
-    tp_archive *a = in->r->a;
-    in->text.len = 0;
-    if (!tpi_json_string(j, &in->text))
-        return NULL;
-    const char *kept = tpi_bump_copy(&a->bump, in->text.text, in->text.len, 1);
-    if (!kept)
-        tpi_json_no_memory(j);
-    return kept;
-}
-
 static bool read_text(tpi_json *j, void *user)
 {
-    reader *in = user;
-    const char *key = keep_string(j, in);
-    if (!key || !tpi_json_expect(j, ':'))
-        return false;
-    const char *text = keep_string(j, in);
-    return text && tpi_archive_add_text(in->r, key, text);
+    const reader *in = user;
+    return tpi_archive_read_text(in->r, j, false);
 }
 
-/* The place is told from the first element on. */
+/* Offsets count from the first element on. */
 static bool check(const tpi_archive_reader *r, const parts *p)
 {
     const tpi_stored *t = &p->t;
@@ -141,14 +123,14 @@ static bool add_tensor(const reader *in)
         return false;
     *t = in->p.t;
     t->entry.dtype = t->raw.dtype;
-    t->entry.type = tpi_bump_copy(&r->a->bump, in->p.type, strlen(in->p.type) + 1, 1);
-    return t->entry.type || tpi_archive_no_memory(r);
+    t->entry.type = tpi_archive_keep(r, in->p.type, strlen(in->p.type));
+    return t->entry.type;
 }
 
 static bool read_member(tpi_json *j, void *user)
 {
     reader *in = user;
-    in->p = (parts){.t.entry.name = keep_string(j, in)};
+    in->p = (parts){.t.entry.name = tpi_archive_keep_string(in->r, j)};
     if (!in->p.t.entry.name || !tpi_json_expect(j, ':'))
         return false;
     if (strcmp(in->p.t.entry.name, "__metadata__") != 0)
@@ -190,17 +172,9 @@ static bool check_places(const tpi_archive_reader *r, int first, uint64_t have)
                            have);
 }
 
-static uint64_t header_length(const char *bytes)
-{
-    uint64_t length = 0;
-    for (int i = 0; i < LENGTH_BYTES; i++)
-        length |= (uint64_t)(unsigned char)bytes[i] << (8 * i);
-    return length;
-}
-
 bool tpi_is_safetensors(const char *bytes, size_t size)
 {
-    return size >= LENGTH_BYTES && header_length(bytes) <= MOST_HEADER;
+    return size >= LENGTH_BYTES && tpi_little(bytes, LENGTH_BYTES) <= MOST_HEADER;
 }
 
 static bool read_header(tpi_archive_reader *r, const tpi_file_map *map, uint64_t length)
@@ -213,10 +187,7 @@ static bool read_header(tpi_archive_reader *r, const tpi_file_map *map, uint64_t
                   .begin = map->data,
                   .at = text,
                   .limit = text + length};
-    reader in = {.r = r, .text = TPI_STR(j.mem)};
-    const bool ok = tpi_json_object(&j, read_member, &in) && tpi_json_end(&j);
-    tpi_str_free(&in.text);
-    return ok;
+    return tpi_json_object(&j, read_member, &(reader){.r = r}) && tpi_json_end(&j);
 }
 
 bool tpi_safetensors_read(tpi_archive_reader *r, const tpi_held_file *file)
@@ -226,7 +197,8 @@ bool tpi_safetensors_read(tpi_archive_reader *r, const tpi_held_file *file)
     const int first = a->n, first_text = a->n_texts;
     if (map->size < LENGTH_BYTES)
         return TPI_ARCHIVE_BAD(r, "it is no safetensors file: it has %zu bytes", map->size);
-    const uint64_t length = header_length(map->data), have = map->size - LENGTH_BYTES;
+    const uint64_t length = tpi_little(map->data, LENGTH_BYTES),
+                   have = map->size - LENGTH_BYTES;
     if (length > MOST_HEADER)
         return TPI_ARCHIVE_BAD(r, "its header has %" PRIu64 " bytes; %d at most can be read",
                                length, MOST_HEADER);
@@ -280,8 +252,8 @@ static void put_header(tpi_str *s, int n, const tp_archive_item *items)
     tpi_str_put(s, "}");
     while (!s->failed && s->len % ALIGN)
         tpi_str_put(s, " ");
-    for (i = 0; i < LENGTH_BYTES && !s->failed; i++)
-        s->text[i] = (char)((uint64_t)(s->len - LENGTH_BYTES) >> (8 * i));
+    if (!s->failed)
+        tpi_put_little(s->text, s->len - LENGTH_BYTES, LENGTH_BYTES);
 }
 
 /* In the order of bytes that the file has. */
@@ -315,9 +287,16 @@ bool tpi_safetensors_save(tp_ctx *ctx, const char *path, int n, const tp_archive
 {
     tpi_str s = TPI_STR(&ctx->mem);
     put_header(&s, n, items);
-    if (s.failed) {
+    const char *name = path ? path : "";
+    const bool good =
+        s.failed ? tpi_file_fail(error, TP_E_MEMORY, name, "out of memory")
+                 : s.len - LENGTH_BYTES <= MOST_HEADER ||
+                       tpi_file_fail(error, TP_E_LIMIT, name,
+                                     "its header would have %zu bytes; %d at most can be read",
+                                     s.len - LENGTH_BYTES, MOST_HEADER);
+    if (!good) {
         tpi_str_free(&s);
-        return tpi_file_fail(error, TP_E_MEMORY, path ? path : "", "out of memory");
+        return false;
     }
     tpi_writer w;
     tpi_file_begin(&w, &ctx->mem, &ctx->undone, path);

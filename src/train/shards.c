@@ -2,7 +2,6 @@
  *     {"metadata": {"total_size": 8}, "weight_map": {"NAME": "model-00001-of-00002.safetensors", ...}}
  * What the index says of a tensor counts: of a shard only that is taken which the index has in it. */
 #include "train/archive_def.h"
-#include "train/json.h"
 
 #include <stdlib.h>
 #include <string.h>
@@ -13,29 +12,12 @@ typedef struct location {
 
 typedef struct reader {
     tpi_archive_reader *r;
-    tpi_str text; /* strings before they are kept */
     bool has_map, has_texts;
     location *v; /* sorted by name, at last */
     int32_t n, size;
 } reader;
 
 /* ---- the index -------------------------------------------------------------------------------------- */
-
-static const char *keep(const reader *in, const char *text, size_t len)
-{
-    char *kept = tpi_bump_take(&in->r->a->bump, len + 1, 1);
-    if (!kept)
-        tpi_archive_no_memory(in->r);
-    else
-        memcpy(kept, text, len);
-    return kept;
-}
-
-static const char *keep_string(tpi_json *j, reader *in)
-{
-    in->text.len = 0;
-    return tpi_json_string(j, &in->text) ? keep(in, in->text.text, in->text.len - 1) : NULL;
-}
 
 /* A file in the folder of the index: no path that leads elsewhere. */
 static bool check_shard(const reader *in, const char *shard)
@@ -51,10 +33,10 @@ static bool check_shard(const reader *in, const char *shard)
 static bool read_location(tpi_json *j, void *user)
 {
     reader *in = user;
-    location l = {.name = keep_string(j, in)};
+    location l = {.name = tpi_archive_keep_string(in->r, j)};
     if (!l.name || !tpi_json_expect(j, ':'))
         return false;
-    l.shard = keep_string(j, in);
+    l.shard = tpi_archive_keep_string(in->r, j);
     if (!l.shard || !check_shard(in, l.shard))
         return false;
     location *v = in->n < INT32_MAX
@@ -67,27 +49,16 @@ static bool read_location(tpi_json *j, void *user)
     return true;
 }
 
-/* What is no string, number or word is left out. */
 static bool read_text(tpi_json *j, void *user)
 {
-    reader *in = user;
-    const char *key = keep_string(j, in);
-    if (!key || !tpi_json_expect(j, ':'))
-        return false;
-    const bool is_string = tpi_json_next(j) == '"';
-    const char *first = j->at, *text = is_string ? keep_string(j, in) : NULL;
-    if (is_string ? !text : !tpi_json_skip(j))
-        return false;
-    if (!is_string && (*first == '{' || *first == '['))
-        return true;
-    text = text ? text : keep(in, first, (size_t)(j->at - first));
-    return text && tpi_archive_add_text(in->r, key, text);
+    const reader *in = user;
+    return tpi_archive_read_text(in->r, j, true);
 }
 
 static bool read_member(tpi_json *j, void *user)
 {
     reader *in = user;
-    const char *key = keep_string(j, in);
+    const char *key = tpi_archive_keep_string(in->r, j);
     if (!key || !tpi_json_expect(j, ':'))
         return false;
     bool *has = strcmp(key, "weight_map") == 0 ? &in->has_map
@@ -186,8 +157,6 @@ static bool read_shards(reader *in)
 
 bool tpi_shards_read(tpi_archive_reader *r, const tpi_held_file *index)
 {
-    reader in = {.r = r, .text = TPI_STR(&r->a->ctx->mem)};
-    const bool ok = read_index(&in, &index->map) && read_shards(&in);
-    tpi_str_free(&in.text);
-    return ok;
+    reader in = {.r = r};
+    return read_index(&in, &index->map) && read_shards(&in);
 }

@@ -338,10 +338,7 @@ static bool is_whole(const target *t)
 
 static size_t bytes_of(const source *p)
 {
-    size_t bytes = tp_dtype_size(p->in->raw.dtype);
-    for (int i = 0; i < p->in->entry.rank; i++)
-        bytes *= (size_t)p->in->entry.shape[i];
-    return bytes;
+    return tpi_archive_count(p->in) * tp_dtype_size(p->in->raw.dtype);
 }
 
 static tp_status prepare_source(loading *l, source *p)

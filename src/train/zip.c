@@ -1,5 +1,7 @@
 #include "train/zip.h"
 
+#include "base/bytes.h"
+
 #include <inttypes.h>
 #include <stdlib.h>
 #include <string.h>
@@ -22,14 +24,6 @@ enum {
 };
 #define LARGE UINT32_MAX /* in place of a number, which stands in 64 bits elsewhere */
 
-static uint64_t number(const char *p, int bytes)
-{
-    uint64_t v = 0;
-    for (int i = 0; i < bytes; i++)
-        v |= (uint64_t)(unsigned char)p[i] << (8 * i);
-    return v;
-}
-
 /* ---- reading ---------------------------------------------------------------------------------------- */
 
 /* The directory. */
@@ -43,7 +37,7 @@ static const char *find_end(const tpi_file_map *map)
     const size_t most = END_BYTES + MOST_COMMENT;
     for (size_t back = END_BYTES; back <= map->size && back <= most; back++) {
         const char *p = map->data + map->size - back;
-        if (number(p, 4) == END && number(p + 20, 2) == back - END_BYTES)
+        if (tpi_little(p, 4) == END && tpi_little(p + 20, 2) == back - END_BYTES)
             return p;
     }
     return NULL;
@@ -55,17 +49,17 @@ static bool read_end(const tpi_archive_reader *r, const tpi_file_map *map, direc
     if (!p)
         return TPI_ARCHIVE_BAD(r, "it is cut: no directory of the zip is at its end");
     uint64_t end = (uint64_t)(p - map->data);
-    bool parts = number(p + 4, 2) || number(p + 6, 2);
-    *d = (directory){number(p + 16, 4), number(p + 12, 4), number(p + 10, 2)};
-    if (end >= LOCATOR64_BYTES && number(p - LOCATOR64_BYTES, 4) == LOCATOR64) {
-        const uint64_t at = number(p - LOCATOR64_BYTES + 8, 8);
+    bool parts = tpi_little(p + 4, 2) || tpi_little(p + 6, 2);
+    *d = (directory){tpi_little(p + 16, 4), tpi_little(p + 12, 4), tpi_little(p + 10, 2)};
+    if (end >= LOCATOR64_BYTES && tpi_little(p - LOCATOR64_BYTES, 4) == LOCATOR64) {
+        const uint64_t at = tpi_little(p - LOCATOR64_BYTES + 8, 8);
         if (at > end || end - at < END64_BYTES + LOCATOR64_BYTES ||
-            number(map->data + at, 4) != END64)
+            tpi_little(map->data + at, 4) != END64)
             return TPI_ARCHIVE_BAD(r, "the directory of the zip is not where it should be");
         p = map->data + at;
         end = at;
-        parts = number(p + 16, 4) || number(p + 20, 4);
-        *d = (directory){number(p + 48, 8), number(p + 40, 8), number(p + 32, 8)};
+        parts = tpi_little(p + 16, 4) || tpi_little(p + 20, 4);
+        *d = (directory){tpi_little(p + 48, 8), tpi_little(p + 40, 8), tpi_little(p + 32, 8)};
     }
     if (parts)
         return TPI_ARCHIVE_BAD(r, "it is one of several parts of a zip");
@@ -78,16 +72,16 @@ static bool read_end(const tpi_archive_reader *r, const tpi_file_map *map, direc
 static bool read_large(const char *extra, size_t size, int n, uint64_t *const *v)
 {
     for (size_t at = 0; at + 4 <= size;) {
-        const size_t length = number(extra + at + 2, 2);
+        const size_t length = tpi_little(extra + at + 2, 2);
         if (length > size - at - 4)
             return false;
-        if (number(extra + at, 2) == 1) {
+        if (tpi_little(extra + at, 2) == 1) {
             size_t used = 0;
             for (int i = 0; i < n; i++)
                 if (*v[i] == LARGE) {
                     if (used + 8 > length)
                         return false;
-                    *v[i] = number(extra + at + 4 + used, 8);
+                    *v[i] = tpi_little(extra + at + 4 + used, 8);
                     used += 8;
                 }
             return true;
@@ -105,9 +99,9 @@ static bool read_local(const tpi_archive_reader *r, const tpi_file_map *map, uin
 {
     const bool fits = m->header <= end && end - m->header >= LOCAL_BYTES;
     const char *p = map->data + (fits ? m->header : 0);
-    const bool is = fits && number(p, 4) == LOCAL;
+    const bool is = fits && tpi_little(p, 4) == LOCAL;
     const uint64_t left = is ? end - m->header - LOCAL_BYTES : 0;
-    const size_t name = is ? number(p + 26, 2) : 0, extra = is ? number(p + 28, 2) : 0;
+    const size_t name = is ? tpi_little(p + 26, 2) : 0, extra = is ? tpi_little(p + 28, 2) : 0;
     if (!is || name != m->name_length || left < name + extra ||
         memcmp(p + LOCAL_BYTES, m->name, name) != 0)
         return TPI_ARCHIVE_BAD(r, "\"%.*s\" is not where the directory of the zip says",
@@ -143,26 +137,26 @@ static const char *read_member(const tpi_archive_reader *r, const tpi_file_map *
                                tpi_zip_member *m)
 {
     const size_t left = (size_t)(limit - p);
-    const bool is = left >= CENTRAL_BYTES && number(p, 4) == CENTRAL;
-    const size_t name = is ? number(p + 28, 2) : 0, extra = is ? number(p + 30, 2) : 0,
-                 comment = is ? number(p + 32, 2) : 0;
+    const bool is = left >= CENTRAL_BYTES && tpi_little(p, 4) == CENTRAL;
+    const size_t name = is ? tpi_little(p + 28, 2) : 0, extra = is ? tpi_little(p + 30, 2) : 0,
+                 comment = is ? tpi_little(p + 32, 2) : 0;
     if (!is || left - CENTRAL_BYTES < name + extra + comment) {
         TPI_ARCHIVE_BAD(r, "the directory of the zip is damaged");
         return NULL;
     }
     *m = (tpi_zip_member){.name = p + CENTRAL_BYTES,
                           .name_length = name,
-                          .header = number(p + 42, 4),
-                          .packed = number(p + 20, 4),
-                          .size = number(p + 24, 4),
-                          .sum = (uint32_t)number(p + 16, 4),
-                          .squeezed = number(p + 10, 2) == DEFLATED};
+                          .header = tpi_little(p + 42, 4),
+                          .packed = tpi_little(p + 20, 4),
+                          .size = tpi_little(p + 24, 4),
+                          .sum = (uint32_t)tpi_little(p + 16, 4),
+                          .squeezed = tpi_little(p + 10, 2) == DEFLATED};
     if (!read_large(m->name + name, extra, 3,
                     (uint64_t *[]){&m->size, &m->packed, &m->header})) {
         TPI_ARCHIVE_BAD(r, "the directory of the zip is damaged");
         return NULL;
     }
-    return check_member(r, m, number(p + 8, 2), number(p + 10, 2)) &&
+    return check_member(r, m, tpi_little(p + 8, 2), tpi_little(p + 10, 2)) &&
                    read_local(r, map, d->at, m)
                ? p + CENTRAL_BYTES + name + extra + comment
                : NULL;
@@ -213,8 +207,7 @@ enum {
 static void put(tpi_str *s, uint64_t v, int bytes)
 {
     char b[8];
-    for (int i = 0; i < bytes; i++)
-        b[i] = (char)(v >> (8 * i));
+    tpi_put_little(b, v, bytes);
     tpi_str_add(s, b, (size_t)bytes);
 }
 

@@ -243,6 +243,26 @@ static void refused(void **state)
     tp_clear_error(tp);
 }
 
+/* A header that could not be read back: nothing is written. */
+static void too_many_texts(void **state)
+{
+    tp_ctx *tp = *state;
+    enum { N = 100000000 };
+    char *text = malloc(N + 1);
+    assert_non_null(text);
+    memset(text, 't', N);
+    text[N] = 0;
+    const tp_archive_item item = {"t", NULL, text};
+    unlink(FILE_NAME);
+    assert_int_equal(tp_archive_save(tp, FILE_NAME, 1, &item), TP_E_LIMIT);
+    EXPECT_ERROR(tp, TP_E_LIMIT,
+                 "tp_archive_save: " FILE_NAME
+                 ": its header would have 100000024 bytes; 100000000 "
+                 "at most can be read");
+    assert_int_not_equal(access(FILE_NAME, F_OK), 0);
+    free(text);
+}
+
 /* ---- no memory ---------------------------------------------------------------------------------------- */
 
 static tp_status use(tp_ctx *tp, const char *path)
@@ -285,8 +305,9 @@ static void survives_no_memory(void **state)
 int main(void)
 {
     static const struct CMUnitTest tests[] = {
-        CASE(listed),    CASE(values), CASE(mapped),  CASE(in_graphs),
-        CASE(left_open), CASE(saved),  CASE(refused), cmocka_unit_test(survives_no_memory),
+        CASE(listed),    CASE(values),         CASE(mapped),
+        CASE(in_graphs), CASE(left_open),      CASE(saved),
+        CASE(refused),   CASE(too_many_texts), cmocka_unit_test(survives_no_memory),
     };
     const int failed = cmocka_run_group_tests(tests, NULL, NULL);
     unlink(FILE_NAME);

@@ -39,6 +39,13 @@ static void make_array(void) /* of 1, -2 */
     npy(&array, "<f4", "(2,)", "\0\0\x80\x3f\0\0\0\xc0", 8);
 }
 
+static uint32_t sum_of(const bytes *b)
+{
+    static tpi_crc32_table table;
+    tpi_crc32_begin(&table);
+    return tpi_crc32(&table, 0, b->data, b->n);
+}
+
 static const float *pair(tp_archive *a, const char *name)
 {
     return tp_data(tp_archive_tensor(a, name));
@@ -55,14 +62,12 @@ static void stored_and_deflated(void **state)
     make_array();
     deflated(&squeezed, &array);
     zip_add(&z, (member){.name = "b.npy", .data = array.data, .n = array.n});
-    static tpi_crc32_table table;
-    tpi_crc32_begin(&table);
     zip_add(&z, (member){.name = "a/x.npy",
                          .data = squeezed.data,
                          .n = squeezed.n,
                          .method = 8,
                          .size = array.n,
-                         .sum = tpi_crc32(&table, 0, array.data, array.n)});
+                         .sum = sum_of(&array)});
     zip_add(&z, (member){.name = "read.me", .data = "hello", .n = 5});
     npy(&array, "|S4", "()", "t\xc3\xa9\0", 4);
     zip_add(&z, (member){.name = "text.npy", .data = array.data, .n = array.n});
@@ -212,6 +217,59 @@ static void wrong_arrays(void **state)
                "\"a\": it has more than 8 axes");
 }
 
+/* Texts have checksums and lengths, too. */
+static void wrong_texts(void **state)
+{
+    tp_ctx *tp = *state;
+    npy(&array, "|S4", "()", "text", 4);
+    member m = {.name = "t.npy", .data = array.data, .n = array.n, .sum = 1};
+    expect_bad(tp, m, "\"t\": its checksum is another");
+    npy(&array, "|S5", "()", "text", 4);
+    m.n = array.n;
+    m.sum = 0;
+    expect_bad(tp, m, "\"t\" needs 5 bytes, and 4 are its own");
+    npy(&array, "|S3", "()", "text", 4);
+    m.n = array.n;
+    expect_bad(tp, m, "\"t\" needs 3 bytes, and 4 are its own");
+    if (!has_zlib())
+        return;
+    npy(&array, "|S4", "()", "text", 4);
+    deflated(&squeezed, &array);
+    m = (member){
+        .name = "t.npy", .data = squeezed.data, .n = squeezed.n, .method = 8, .size = array.n};
+    expect_bad(tp, m, "\"t\": its checksum is another");
+    m.n--;
+    expect_bad(tp, m, "\"t\": what is squeezed ends too soon");
+}
+
+/* A text is one, however long it is. */
+static void long_texts(void **state)
+{
+    tp_ctx *tp = *state;
+    enum { N = 30000 };
+    static char text[N + 1];
+    memset(text, 't', N);
+    npy(&array, "|S30000", "()", text, N);
+    begin_zip();
+    zip_add(&z, (member){.name = "a.npy", .data = array.data, .n = array.n});
+    if (has_zlib()) {
+        deflated(&squeezed, &array);
+        zip_add(&z, (member){.name = "b.npy",
+                             .data = squeezed.data,
+                             .n = squeezed.n,
+                             .method = 8,
+                             .size = array.n,
+                             .sum = sum_of(&array)});
+    }
+    zip_write(&z, FILE_NAME);
+    tp_archive *a = tp_archive_open(tp, FILE_NAME);
+    assert_int_equal(tp_error(tp), TP_OK);
+    assert_int_equal(tp_archive_n(a), 0);
+    assert_string_equal(tp_archive_text(a, "a"), text);
+    if (has_zlib())
+        assert_string_equal(tp_archive_text(a, "b"), text);
+}
+
 /* What is squeezed is more, less, or nothing that DEFLATE knows. */
 static void wrong_streams(void **state)
 {
@@ -304,8 +362,6 @@ static void survives_no_memory(void **state)
     (void)state;
     if (!has_zlib())
         skip();
-    static tpi_crc32_table table;
-    tpi_crc32_begin(&table);
     begin_zip();
     make_array();
     deflated(&squeezed, &array);
@@ -314,7 +370,7 @@ static void survives_no_memory(void **state)
                          .n = squeezed.n,
                          .method = 8,
                          .size = array.n,
-                         .sum = tpi_crc32(&table, 0, array.data, array.n)});
+                         .sum = sum_of(&array)});
     zip_write(&z, FILE_NAME);
     for (long at = 1, done = 0; !done; at++) {
         unit_memory m = {0};
@@ -338,6 +394,8 @@ int main(void)
         CASE(of_a_state),
         CASE(refused),
         CASE(wrong_arrays),
+        CASE(wrong_texts),
+        CASE(long_texts),
         CASE(wrong_streams),
         CASE(broken),
         CASE(whole_or_not),
