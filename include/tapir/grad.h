@@ -96,11 +96,11 @@ typedef struct tp_vjp {
     int n_in, n_out;
     tp_tensor *const *in;  /* of forward, */
     tp_tensor *const *out; /* what it gave, */
-    tp_tensor *const *
-        dout; /* and of each result the gradient: zeros where none came; NULL when it is no float */
+    /* and of each result the gradient: zeros where none came; NULL when it is no float. */
+    tp_tensor *const *dout;
     const bool *wanted; /* [n_in]: whose gradient is asked for */
-    tp_tensor *
-        *din; /* [n_in], to be set: of in's shape and type; NULL, which they are, are zeros */
+    /* [n_in], to be set: of in's shape and type; NULL, which they are, are zeros. */
+    tp_tensor **din;
 } tp_vjp;
 
 typedef struct tp_custom {
@@ -110,7 +110,8 @@ typedef struct tp_custom {
     void (*forward)(void *user, int n_in, tp_tensor *const *in, int n_out, tp_tensor **out);
     void (*backward)(void *user, const tp_vjp *v);
     /* At each call on concrete tensors outside of captured functions backward is compared with central differences of
-     * forward at `in` as f64 (tp_grad_check); TP_E_VALUE when they differ by more than 1e-5. */
+     * forward at `in` as f64 (tp_grad_check); TP_E_VALUE when they differ by more than 1e-5. What fails in either is the
+     * error of the call; results of which none is a float have nothing to compare. */
     bool check;
 } tp_custom;
 
@@ -156,7 +157,7 @@ TP_FN(tp_status, tp_hook_on, tp_tensor *x, tp_hook *h);
 
 /* Compares the gradient of f at xs (concrete f64) with central differences. f gives any shape;
  * its elements are weighed by fixed random numbers. `max_error` gets the largest difference,
- * relative to max(1, |difference quotient|). */
+ * relative to max(1, |difference quotient|). When f fails, so does this. */
 typedef tp_tensor *(*tp_checked_function)(void *user, int n, tp_tensor *const *xs);
 TP_FN(tp_status, tp_grad_check, tp_checked_function f, void *user, int n, tp_tensor *const *xs,
       double *max_error);

@@ -12,7 +12,7 @@ struct tp_hook {
     tp_ctx *ctx;
     tp_hook_function f;
     void *user;
-    uint64_t number;
+    int64_t number;
 };
 
 /* ---- life ------------------------------------------------------------------------------------------- */
@@ -63,7 +63,7 @@ tp_hook *tp_hook_new_at(const char *file, int line, tp_ctx *tp, tp_hook_function
         tpi_no_memory(tp, at, what);
     if (!h)
         return NULL;
-    *h = (tp_hook){.ctx = tp, .f = f, .user = user, .number = ++tp->hooks_made};
+    *h = (tp_hook){.ctx = tp, .f = f, .user = user, .number = (int64_t)++tp->hooks_made};
     tpi_object_add(tp, &h->owned, hook_free);
     return h;
 }
@@ -82,7 +82,7 @@ void tp_hook_free(tp_hook *h)
 
 /* ---- on values -------------------------------------------------------------------------------------- */
 
-static tp_hook *find(tp_ctx *ctx, uint64_t number)
+static tp_hook *find(tp_ctx *ctx, int64_t number)
 {
     tpi_owned *o = ctx->objects.next;
     while (o != &ctx->objects && (o->free != hook_free || ((tp_hook *)o)->number != number))
@@ -92,7 +92,7 @@ static tp_hook *find(tp_ctx *ctx, uint64_t number)
 
 static void hooked_backward(void *user, const tp_vjp *v)
 {
-    const tp_hook *h = find(tp_ctx_of(v->in[0]), (uint64_t)(uintptr_t)user);
+    const tp_hook *h = find(tp_ctx_of(v->in[0]), *(const int64_t *)user);
     tp_tensor *g = h ? h->f(h->user, v->dout[0]) : NULL;
     v->din[0] = g ? g : v->dout[0];
 }
@@ -112,7 +112,7 @@ tp_tensor *tp_hooked_at(const char *file, int line, tp_tensor *x, tp_hook *h)
         return tpi_fail(x->ctx, at, rule.name, TP_E_DTYPE,
                         "the tensor is %s: gradients are for f32 and f64",
                         tp_dtype_name((tp_dtype)x->dtype));
-    const tpi_custom_attrs attrs = {1, &rule, (void *)(uintptr_t)h->number};
+    const tpi_custom_attrs attrs = {.n_out = 1, .rule = &rule, .hook = h->number};
     tp_tensor *y = x;
     tpi_custom_tie(at, &attrs, 1, &x, 1, &y);
     return y;

@@ -1,4 +1,5 @@
 /* Gradients of the user's own: tp_custom_call, tp_straight_through, and the block in which nothing is recorded. */
+#include "grad/differences.h"
 #include "ir/graph_def.h"
 #include "op/custom.h"
 #include "op/random_position.h"
@@ -42,20 +43,12 @@ typedef struct call {
     tp_tensor *const *in;
 } call;
 
-static tp_status first_failed(int n, tp_tensor *const *out)
-{
-    tp_status status = TP_OK;
-    for (int i = 0; i < n && status == TP_OK; i++)
-        status = (tp_status)out[i]->status;
-    return status;
-}
-
 /* Forward, in a scope of its own, which hands the results out. */
 static tp_status run_forward(const call *c, tp_tensor **out)
 {
     tp_ctx *ctx = c->in[0]->ctx;
     const tpi_at at = c->at;
-    const tpi_custom_attrs attrs = {c->n_out, c->rule, c->user};
+    const tpi_custom_attrs attrs = {.n_out = c->n_out, .rule = c->rule, .user = c->user};
     tpi_user_code code;
     for (int i = 0; i < c->n_out; i++)
         out[i] = NULL;
@@ -79,70 +72,87 @@ static tp_status run_forward(const call *c, tp_tensor **out)
     tp_scope_end(ctx);
     for (int i = 0; i < c->n_out; i++)
         out[i] = tpi_hand_out(out[i], at);
-    return first_failed(c->n_out, out);
+    tp_status status = TP_OK;
+    for (int i = 0; i < c->n_out && status == TP_OK; i++)
+        status = (tp_status)out[i]->status;
+    return status;
 }
 
 /* ---- the check ------------------------------------------------------------------------------------------ */
-
-/* The sum of what the floats among the results are, in f64, each weighed differently. */
-static tp_tensor *weighed(tpi_at at, int n, tp_tensor *const *out)
-{
-    tp_tensor *sum = NULL;
-    for (int i = 0; i < n; i++) {
-        if (tp_dtype_of(out[i]) < TP_F32)
-            continue;
-        tp_tensor *row = tp_reshape(tp_cast(out[i], TP_F64), 1, (const int64_t[]){-1});
-        sum = sum ? tp_concat(2, (tp_tensor *[]){sum, row}, 0) : row;
-    }
-    return sum;
-}
 
 typedef struct checking {
     const call *c;
     tp_tensor **out;
 } checking;
 
+/* The first of out[n] that failed; NULL: none has. */
+static tp_tensor *first_failed(int n, tp_tensor *const *out)
+{
+    for (int i = 0; i < n; i++)
+        if (out[i]->status != TP_OK)
+            return out[i];
+    return NULL;
+}
+
 static tp_tensor *checked_call(void *user, int n, tp_tensor *const *xs)
 {
     const checking *k = user;
     const tpi_at at = k->c->at;
     call again = *k->c;
+    again.n_in = n;
     again.in = xs;
-    (void)n;
-    run_forward(&again, k->out);
-    return weighed(at, again.n_out, k->out);
+    return run_forward(&again, k->out) == TP_OK
+               ? tp_cast(tpi_custom_joined(at, again.n_out, k->out), TP_F64)
+               : first_failed(again.n_out, k->out);
 }
 
-static tp_status check(const call *c, tp_tensor **out)
+/* Of a call whose arguments are no f32. NULL, or the failed tensor. */
+static tp_tensor *compare_gradients(const call *c, tp_tensor **out)
+{
+    tp_ctx *ctx = c->in[0]->ctx;
+    tpi_difference d;
+    if (run_forward(c, out) != TP_OK)
+        return first_failed(c->n_out, out);
+    if (tpi_custom_count_floats(c->n_out, out) == 0)
+        return NULL;
+    tp_tensor *failed =
+        tpi_grad_check(c->at, checked_call, &(checking){c, out}, c->n_in, c->in, &d);
+    return failed ? failed
+           : d.error <= 1e-5
+               ? NULL
+               : tpi_fail(ctx, c->at, c->rule->name, TP_E_VALUE,
+                          "backward gives %.9g as the gradient of element %lld of "
+                          "argument %d, where differences of forward give %.9g: off "
+                          "by %.3g of max(1, difference)",
+                          d.gradient, (long long)d.at, d.x, d.quotient, d.error);
+}
+
+/* NULL, or the failed tensor that the call gives. */
+static tp_tensor *check(const call *c, tp_tensor **out)
 {
     tp_ctx *ctx = c->in[0]->ctx;
     const tpi_at at = c->at;
-    double error = 0;
     tpi_nodes wide = {.ctx = ctx};
     if (tp_scope_begin(ctx) != TP_OK)
-        return TP_E_MEMORY;
+        return &ctx->nil;
     const bool was = tp_recording(ctx, true);
     tpi_positions begins; /* forward may draw, and draws the same in the call */
     const bool noted = tpi_positions_note(ctx, &begins);
     for (int i = 0; i < c->n_in; i++)
         tpi_nodes_push(&wide,
                        tp_dtype_of(c->in[i]) == TP_F32 ? tp_cast(c->in[i], TP_F64) : c->in[i]);
-    tp_status status = TP_E_MEMORY;
-    if (wide.failed || !noted)
-        tpi_no_memory(ctx, at, c->rule->name);
-    else
-        status = tp_grad_check(checked_call, &(checking){c, out}, c->n_in, wide.v, &error);
-    if (status == TP_OK && !(error <= 1e-5))
-        status = tpi_fail_status(ctx, at, c->rule->name, TP_E_VALUE,
-                                 "the gradient that backward gives is off by %.3g from that of "
-                                 "differences (relative to max(1, difference))",
-                                 error);
+    call again = *c;
+    again.in = wide.v;
+    tp_tensor *failed = wide.failed || !noted ? tpi_no_memory(ctx, at, c->rule->name)
+                                              : compare_gradients(&again, out);
     tpi_positions_back(ctx, &begins);
     tpi_positions_free(ctx, &begins);
     tp_recording(ctx, was);
     tpi_nodes_free(&wide);
+    if (failed)
+        tp_keep(failed);
     tp_scope_end(ctx);
-    return status;
+    return failed;
 }
 
 /* ---- public ------------------------------------------------------------------------------------------------ */
@@ -184,11 +194,8 @@ tp_status tp_custom_call_at(const char *file, int line, const tp_custom *rule, v
     if (failed)
         return tpi_fail_all(failed, n_out, out);
     TPI_ALONE_OR(in[0]->ctx, c.at, rule->name, tpi_fail_all((tp_tensor *)crowd, n_out, out));
-    const tp_status status = is_checked(&c) ? check(&c, out) : TP_OK;
-    if (status != TP_OK)
-        return tpi_fail_all(tpi_fail(in[0]->ctx, c.at, rule->name, status, "the check failed"),
-                            n_out, out);
-    return run_forward(&c, out);
+    failed = is_checked(&c) ? check(&c, out) : NULL;
+    return failed ? tpi_fail_all(failed, n_out, out) : run_forward(&c, out);
 }
 
 tp_status(tp_custom_call)(const tp_custom *c, void *user, int n_in, tp_tensor *const *in,

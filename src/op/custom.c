@@ -17,7 +17,7 @@ static bool is_float(const tp_tensor *t)
 
 /* ---- results as one value, and back ------------------------------------------------------------ */
 
-static int count_floats(int n, tp_tensor *const *t)
+int tpi_custom_count_floats(int n, tp_tensor *const *t)
 {
     int floats = 0;
     for (int i = 0; i < n; i++)
@@ -30,8 +30,7 @@ static tp_tensor *in_a_row(tpi_at at, tp_tensor *t)
     return tp_reshape(t, 1, (const int64_t[]){-1});
 }
 
-/* The floats among t[n], end to end; the only one as it is. */
-static tp_tensor *joined(tpi_at at, int n, tp_tensor *const *t)
+tp_tensor *tpi_custom_joined(tpi_at at, int n, tp_tensor *const *t)
 {
     tpi_nodes rows = {.ctx = t[0]->ctx};
     tp_tensor *only = NULL;
@@ -56,11 +55,12 @@ static int64_t end_of(const tp_tensor *all, const tp_tensor *like, int64_t from)
     return count == TPI_NO_DIM ? TPI_NO_DIM : tpi_dim_add(dims, from, count);
 }
 
-/* The way back, into parts[n] where like[] has a float; others become NULL. False: no memory, or too large. */
-static bool take_apart(tpi_at at, tp_tensor *all, int n, tp_tensor *const *like,
-                       tp_tensor **parts)
+/* The way back, into parts[n] where like[] has a float; others become NULL. NULL, or the failed tensor. */
+static tp_tensor *take_apart(tpi_at at, const char *name, tp_tensor *all, int n,
+                             tp_tensor *const *like, tp_tensor **parts)
 {
-    const bool only = count_floats(n, like) == 1;
+    const uint64_t refused = all->ctx->mem.refused;
+    const bool only = tpi_custom_count_floats(n, like) == 1;
     int64_t from = 0;
     for (int i = 0; i < n; i++) {
         parts[i] = NULL;
@@ -71,18 +71,21 @@ static bool take_apart(tpi_at at, tp_tensor *all, int n, tp_tensor *const *like,
             continue;
         const int64_t to = end_of(all, like[i], from);
         if (to == TPI_NO_DIM)
-            return false;
+            return all->ctx->mem.refused != refused
+                       ? tpi_no_memory(all->ctx, at, name)
+                       : tpi_fail(all->ctx, at, name, TP_E_SHAPE,
+                                  "the results together become too large");
         parts[i] = tp_reshape(tp_slice(all, 0, from, to, 1), like[i]->rank, like[i]->shape);
         from = to;
     }
-    return true;
+    return NULL;
 }
 
 /* ---- the rule -------------------------------------------------------------------------------------- */
 
-/* Operand 0 is the value, the next ones tell the results apart, if there are several, and the others are those of the
+/* Operand 0 is the value, the next ones stand for the results, if there are several, and the others are those of the
  * forward function. */
-static int n_told(const tpi_custom_attrs *a)
+static int n_stand_ins(const tpi_custom_attrs *a)
 {
     return a->n_out > 1 ? (int)a->n_out : 0;
 }
@@ -112,27 +115,29 @@ static tp_tensor *checked(const tpi_grad *g, const char *name, int i, tp_tensor 
 static void run_backward(tpi_grad *g, const tpi_custom_attrs *a, tp_tensor **room)
 {
     const tpi_at at = g->at;
-    const int n_out = (int)a->n_out, first = 1 + n_told(a), n_in = g->n_in - first;
+    const char *name = a->rule->name;
+    const int n_out = (int)a->n_out, first = 1 + n_stand_ins(a), n_in = g->n_in - first;
     tp_tensor **out = room, **dout = out + n_out, **din = dout + n_out;
-    tp_tensor *const *like = n_told(a) ? g->x + 1 : &g->y;
+    tp_tensor *const *like = n_stand_ins(a) ? g->x + 1 : &g->y;
     for (int i = 0; i < n_in; i++)
         din[i] = NULL;
-    bool ok =
-        take_apart(at, g->y, n_out, like, out) && take_apart(at, g->dy, n_out, like, dout);
-    for (int i = 0; i < n_out && ok; i++)
+    tp_tensor *failed = take_apart(at, name, g->y, n_out, like, out);
+    if (!failed)
+        failed = take_apart(at, name, g->dy, n_out, like, dout);
+    for (int i = 0; i < n_out && !failed; i++)
         out[i] = out[i] ? out[i] : like[i];
     const tp_vjp v = {at.file, at.line,           n_in, n_out, g->x + first, out,
                       dout,    g->wanted + first, din};
     tpi_user_code code;
-    tpi_user_code_enter(&code, g->y->ctx, a->rule->name);
-    if (ok)
-        a->rule->backward(a->user, &v);
+    tpi_user_code_enter(&code, g->y->ctx, name);
+    if (!failed)
+        a->rule->backward(a->hook ? (void *)&a->hook : a->user, &v);
     tpi_user_code_end_blocks(&code);
     for (int i = 0; i < n_in; i++) {
-        if (!ok)
-            din[i] = tpi_no_memory(g->y->ctx, at, a->rule->name);
+        if (failed)
+            din[i] = failed;
         else if (din[i] && g->wanted[first + i])
-            din[i] = checked(g, a->rule->name, i, g->x[first + i], din[i]);
+            din[i] = checked(g, name, i, g->x[first + i], din[i]);
         if (din[i])
             tpi_give(g, first + i, din[i]);
     }
@@ -170,7 +175,7 @@ static const tpi_attr custom_table[] = {
 static bool custom_infer(tpi_infer *q)
 {
     const tpi_custom_attrs *a = q->attrs;
-    if (a->n_out < 1 || a->n_out > q->n_in || 1 + n_told(a) >= q->n_in)
+    if (a->n_out < 1 || a->n_out > q->n_in || 1 + n_stand_ins(a) >= q->n_in)
         return tpi_refuse(q, TP_E_VALUE, "%lld results of %d operands", (long long)a->n_out,
                           q->n_in);
     return tpi_infer_like(q, 0);
@@ -201,8 +206,8 @@ const tpi_op tpi_op_custom = {.name = "custom",
 
 /* ---- ties ---------------------------------------------------------------------------------------- */
 
-/* What the node tells result t by: of a float its shape alone. */
-static tp_tensor *told_by(tpi_at at, tp_tensor *t)
+/* What is in the node for result t: of a float its shape alone. */
+static tp_tensor *stand_in(tpi_at at, tp_tensor *t)
 {
     return is_float(t) ? tp_detach(tp_broadcast(tp_scalar_like(t, 0), t->rank, t->shape)) : t;
 }
@@ -211,9 +216,9 @@ static tp_tensor *node_of(tpi_at at, const tpi_custom_attrs *a, int n_in, tp_ten
                           int n_out, tp_tensor *const *y)
 {
     tpi_nodes operands = {.ctx = in[0]->ctx};
-    tpi_nodes_push(&operands, joined(at, n_out, y));
-    for (int i = 0; i < n_told(a); i++)
-        tpi_nodes_push(&operands, told_by(at, y[i]));
+    tpi_nodes_push(&operands, tpi_custom_joined(at, n_out, y));
+    for (int i = 0; i < n_stand_ins(a); i++)
+        tpi_nodes_push(&operands, stand_in(at, y[i]));
     for (int i = 0; i < n_in; i++)
         tpi_nodes_push(&operands, in[i]);
     tp_tensor *made = operands.failed
@@ -247,7 +252,7 @@ bool tpi_custom_tie(tpi_at at, const tpi_custom_attrs *a, int n_in, tp_tensor *c
         asked |= tp_requires_grad(in[i]);
     for (int i = 0; i < n_out; i++)
         out[i] = tp_detach(out[i]);
-    if (failed || !asked || !in[0]->ctx->recording || count_floats(n_out, out) == 0)
+    if (failed || !asked || !in[0]->ctx->recording || tpi_custom_count_floats(n_out, out) == 0)
         return !failed || tpi_fail_all(failed, n_out, out) == TP_OK;
     tp_tensor *const node = node_of(at, a, n_in, in, n_out, out);
     if (node->status != TP_OK)
@@ -255,11 +260,10 @@ bool tpi_custom_tie(tpi_at at, const tpi_custom_attrs *a, int n_in, tp_tensor *c
     tpi_nodes parts = {.ctx = node->ctx};
     for (int i = 0; i < n_out; i++)
         tpi_nodes_push(&parts, out[i]);
-    const bool ok = !parts.failed && take_apart(at, node, n_out, parts.v, out);
-    for (int i = 0; i < n_out; i++)
-        out[i] = !ok      ? tpi_no_memory(node->ctx, at, a->rule->name)
-                 : out[i] ? out[i]
-                          : parts.v[i];
+    failed = parts.failed ? tpi_no_memory(node->ctx, at, a->rule->name)
+                          : take_apart(at, a->rule->name, node, n_out, parts.v, out);
+    for (int i = 0; i < n_out && !failed; i++)
+        out[i] = out[i] ? out[i] : parts.v[i];
     tpi_nodes_free(&parts);
-    return ok;
+    return !failed || tpi_fail_all(failed, n_out, out) == TP_OK;
 }

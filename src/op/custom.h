@@ -13,11 +13,16 @@ typedef struct tpi_custom_attrs {
     /* In no text: a node that was read from one has no rule. */
     const tp_custom *rule;
     void *user;
+    int64_t hook; /* not 0: the number of a hook (grad/hook.c), in place of user */
 } tpi_custom_attrs;
 
 /* out[n], what the forward function gave, with the gradient of the rule for in[n_in]. False: out[] has
  * failed tensors. */
 bool tpi_custom_tie(tpi_at at, const tpi_custom_attrs *a, int n_in, tp_tensor *const *in,
                     int n_out, tp_tensor **out);
+
+int tpi_custom_count_floats(int n, tp_tensor *const *t);
+/* The floats among t[n], some, all of one type, end to end; the only one as it is. */
+tp_tensor *tpi_custom_joined(tpi_at at, int n, tp_tensor *const *t);
 
 #endif

@@ -121,6 +121,15 @@ static tp_tensor *squares(void *user, int n, tp_tensor *const *xs)
     return tp_mul(xs[0], xs[0]);
 }
 
+/* At the call that `user` counts down to it fails. */
+static tp_tensor *fails_later(void *user, int n, tp_tensor *const *xs)
+{
+    int *left = user;
+    (void)n;
+    return (*left)-- ? tp_square(xs[0])
+                     : tp_fail(tp_ctx_of(xs[0]), TP_E_STATE, "f has enough");
+}
+
 MISUSE(tp_grad_check)
 {
     tp_tensor *d = tp_full(b->tp, TP_F64, TP_DIMS(2, 3), 0.5);
@@ -134,6 +143,13 @@ MISUSE(tp_grad_check)
     assert_int_not_equal(tp_grad_check(squares, NULL, 1, NULL, &worst), TP_OK);
     assert_int_not_equal(tp_grad_check(squares, NULL, 1, &d, NULL), TP_OK);
     tp_clear_error(b->tp);
+    for (int i = 0; i < 4; i++) {
+        int left = i;
+        assert_int_equal(tp_grad_check(fails_later, &left, 1, &d, &worst), TP_E_STATE);
+        assert_non_null(strstr(tp_error_message(b->tp), "f has enough"));
+        assert_true(worst != worst);
+        tp_clear_error(b->tp);
+    }
     BAD(b, TP_E_SYMBOLIC, tp_grad_check(squares, NULL, 1, &b->node, &worst));
     STICKS(b, tp_grad_check(fails, d, 1, &d, &worst));
     assert_int_not_equal(tp_grad_check(gives_null, NULL, 1, &d, &worst), TP_OK);

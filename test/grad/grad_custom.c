@@ -266,7 +266,47 @@ static void test_check(void **state)
     checked.check = true;
     expect_values(tp_custom_apply(&checked, &s, 1, &x), -3, 0.5f, 4);
     s.by = 2.01;
-    expect_failure(tp_custom_apply(&checked, &s, 1, &x), TP_E_VALUE, "twice");
+    expect_failure(tp_custom_apply(&checked, &s, 1, &x), TP_E_VALUE,
+                   "twice: backward gives 2.01");
+    expect_failure(tp_custom_apply(&checked, &s, 1, &x), TP_E_VALUE,
+                   "argument 0, where differences of forward give 2");
+    expect_failure(tp_custom_apply(&checked, &s, 1, &x), TP_E_VALUE, "off by 0.005");
+}
+
+static void count(void *user, int n_in, tp_tensor *const *in, int n_out, tp_tensor **out)
+{
+    (void)user, (void)n_in, (void)n_out;
+    out[0] = tp_gt(in[0], 0);
+}
+
+static void fails(void *user, int n_in, tp_tensor *const *in, int n_out, tp_tensor **out)
+{
+    (void)n_in, (void)n_out;
+    int *calls = user;
+    tp_tensor *bad = tp_fail(tp_ctx_of(in[0]), TP_E_STATE, "forward has enough");
+    out[0] = --*calls < 0 ? bad : tp_neg(in[0]);
+    if (*calls >= 0)
+        tp_clear_error(tp_ctx_of(in[0]));
+}
+
+/* What has no gradient has nothing to check; what fails in forward or backward is the error. */
+static void test_check_of_what_fails(void **state)
+{
+    tp_ctx *tp = *state;
+    tp_tensor *x = marked(tp), *y;
+    const tp_custom none = {"none", count, no_gradient, true};
+    y = tp_custom_apply(&none, NULL, 1, &x);
+    assert_string_equal(tp_error_message(tp), "");
+    assert_int_equal(tp_dtype_of(y), TP_BOOL);
+    const tp_custom failing = {"failing", fails, no_gradient, true};
+    for (int calls = 0; calls < 4; calls++) {
+        int left = calls;
+        expect_failure(tp_custom_apply(&failing, &left, 1, &x), TP_E_STATE,
+                       "forward has enough");
+    }
+    const tp_custom bad_shape = {"bad", twice, wrong_shape, true};
+    expect_failure(tp_custom_apply(&bad_shape, NULL, 1, &x), TP_E_SHAPE,
+                   "the gradient that backward gives is f64 []");
 }
 
 /* ---- straight through ----------------------------------------------------------------------------------- */
@@ -447,6 +487,7 @@ int main(void)
                                               CASE(test_pure),
                                               CASE(test_bad_rules),
                                               CASE(test_check),
+                                              CASE(test_check_of_what_fails),
                                               CASE(test_straight_through),
                                               CASE(test_hook_on_a_value),
                                               CASE(test_hooks_on_a_parameter),
