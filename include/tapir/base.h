@@ -216,6 +216,24 @@ TP_API tp_tensor *tp_retain(tp_tensor *t);
 TP_API void tp_release(tp_tensor *t);
 #define tp_release(t) tp_release(TP_OPERAND(t))
 
+/* ---- functions of others ------------------------------------------------------------ */
+
+/* Around a call of a function that somebody else wrote, such as a loss or a layer that one is handed. The function ends no
+ * scope that was open before (TP_E_STATE), and scopes and blocks that it leaves open are ended. `name`, which lives as
+ * long, is what errors call it.
+ *
+ *     tp_callback c = tp_callback_begin(tp, "loss");
+ *     y = tp_callback_end(&c, loss(user)); */
+typedef struct tp_callback {
+    tp_ctx *tp; /* all of it is for tp_callback_end */
+    const char *outside;
+    const void *blocks;
+    int32_t floor, scopes;
+} tp_callback;
+TP_API tp_callback tp_callback_begin(tp_ctx *tp, const char *name);
+/* Result: y, which now belongs to the scope that was open before. y may be NULL; a second time nothing happens. */
+TP_API tp_tensor *tp_callback_end(tp_callback *c, tp_tensor *y);
+
 /* ---- argument lists ----------------------------------------------------------------- */
 
 /* Sizes or axes as two arguments, count and array:  tp_reshape(x, TP_DIMS(4, -1)). */

@@ -383,13 +383,14 @@ TP_FN(tp_tensor *, tp_affine_grid, tp_tensor *theta, int n_sizes, const int64_t 
  * tensors. Both may be used eagerly, in graphs and in captured functions. Parameters are f32. A layer that
  * failed has failed tensors. */
 
-/* A layer as a value, for lists of layers: what it makes of x, for the user's line. One's own is such a struct too. */
+/* A layer as a value, for lists of layers: what it makes of x, for the user's line. One's own is such a struct too; what
+ * it leaves open, scopes and blocks, is ended. */
 typedef struct tp_layer {
     const char *name; /* "dense" */
     tp_tensor *(*apply)(const char *file, int line, const void *of, tp_tensor *x);
     const void *of;
-    const char *
-        file; /* where it was put into a list, which is the line of errors in it; NULL: where it is applied */
+    /* Where it was put into a list, which is the line of errors in it; NULL: where it is applied. */
+    const char *file;
     int line;
 } tp_layer;
 

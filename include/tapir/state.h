@@ -40,13 +40,18 @@ TP_FN(tp_status, tp_state_add_counter, tp_state *s, const char *name, int64_t *c
 /* Seed of the context's random numbers, and where each stream is (random.h), under the name "random". */
 TP_FN(tp_status, tp_state_add_random, tp_state *s);
 #define tp_state_add_random(...) tp_state_add_random_at(TP_PLACE, __VA_ARGS__)
-/* All that a tree or a part of one has now, and all variables of an optimiser, of an average, of a sum, under their names;
- * with a prefix, which tells two models or optimisers apart, "prefix.name". */
+/* All that a tree or a part of one has now, and all variables of an optimiser, of L-BFGS, of a loss scale, of an average, of
+ * a sum, under their names; with a prefix, which tells two models or optimisers apart, "prefix.name". */
 TP_FN(tp_status, tp_state_add_params, tp_state *s, const char *prefix, const tp_params *p);
 #define tp_state_add_params(...) tp_state_add_params_at(TP_PLACE, __VA_ARGS__)
 TP_FN(tp_status, tp_state_add_optimizer, tp_state *s, const char *prefix,
       const tp_optimizer *o);
 #define tp_state_add_optimizer(...) tp_state_add_optimizer_at(TP_PLACE, __VA_ARGS__)
+TP_FN(tp_status, tp_state_add_lbfgs, tp_state *s, const char *prefix, const tp_lbfgs *l);
+#define tp_state_add_lbfgs(...) tp_state_add_lbfgs_at(TP_PLACE, __VA_ARGS__)
+TP_FN(tp_status, tp_state_add_loss_scale, tp_state *s, const char *prefix,
+      const tp_loss_scale *scale);
+#define tp_state_add_loss_scale(...) tp_state_add_loss_scale_at(TP_PLACE, __VA_ARGS__)
 TP_FN(tp_status, tp_state_add_average, tp_state *s, const char *prefix, const tp_average *a);
 #define tp_state_add_average(...) tp_state_add_average_at(TP_PLACE, __VA_ARGS__)
 TP_FN(tp_status, tp_state_add_gradient_sum, tp_state *s, const char *prefix,

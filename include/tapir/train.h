@@ -96,9 +96,11 @@ TP_FN(tp_optimizer *, tp_adafactor_new, tp_ctx *tp, double rate,
       const tp_adafactor_options *opt, int n, tp_tensor *const *params);
 #define tp_adafactor_new(...) tp_adafactor_new_at(TP_PLACE, __VA_ARGS__)
 
-TP_API void tp_optimizer_free(tp_optimizer *o); /* NULL is fine */
+/* Not while a step of it runs (TP_E_STATE, and nothing is freed). NULL is fine. */
+TP_API void tp_optimizer_free(tp_optimizer *o);
 
-/* One step down the gradient of the sum of `loss`. Result: a bool, true; in a graph it is fetched to take the step. */
+/* One step down the gradient of the sum of `loss`. Result: a bool, true; in a graph it is fetched to take the step.
+ * TP_E_STATE: by what a step of it calls. */
 TP_FN(tp_tensor *, tp_optimizer_step, tp_optimizer *o, tp_tensor *loss);
 #define tp_optimizer_step(o, loss) tp_optimizer_step_at(TP_PLACE, o, TP_OPERAND(loss))
 /* The same with gradients that are there: one per parameter, of its shape and type. */
@@ -138,8 +140,7 @@ typedef enum tp_schedule_kind {
 } tp_schedule_kind;
 typedef struct tp_schedule {
     tp_schedule_kind kind;
-    int64_t warmup,
-        steps; /* steps > warmup, but for TP_CONSTANT and TP_STAIRS, where it is > 0 */
+    int64_t warmup, steps; /* steps > warmup, but for TP_CONSTANT and TP_STAIRS: > 0 */
     double last;
 } tp_schedule;
 /* From now on; before the first step that a graph has. */
@@ -175,10 +176,10 @@ typedef struct tp_step {
  *     static const tp_optimizer_kind sign_descent = {.name = "sign", .update = update}; */
 typedef struct tp_optimizer_kind {
     const char *name; /* of its variables: "name.rate" */
-    const char
-        *state[TP_STEP_STATES]; /* names of what it keeps for each parameter; NULL: no more */
-    void (*numbers)(const void *options,
-                    tp_step *s); /* once per step, type and group; or NULL */
+    /* Names of what it keeps for each parameter; NULL: no more. */
+    const char *state[TP_STEP_STATES];
+    /* Once per step, type and group; or NULL. */
+    void (*numbers)(const void *options, tp_step *s);
     void (*update)(const void *options, tp_step *s); /* for each parameter */
     size_t options_size;                             /* the optimiser keeps a copy */
     /* The first value of state k of s->w, of any shape and type, which it keeps. Where it gives NULL the parameter has no
@@ -208,10 +209,12 @@ typedef struct tp_lbfgs_options {
 TP_FN(tp_lbfgs *, tp_lbfgs_new, tp_ctx *tp, const tp_lbfgs_options *opt, int n,
       tp_tensor *const *params);
 #define tp_lbfgs_new(...) tp_lbfgs_new_at(TP_PLACE, __VA_ARGS__)
-TP_API void tp_lbfgs_free(tp_lbfgs *l); /* NULL is fine */
-/* The loss of the parameters as they are, which is summed when it has several elements. */
+/* Not while a step of it runs (TP_E_STATE, and nothing is freed). NULL is fine. */
+TP_API void tp_lbfgs_free(tp_lbfgs *l);
+/* The loss of the parameters as they are, which is summed when it has several elements. What it leaves open, scopes and
+ * blocks, is ended. */
 typedef tp_tensor *tp_loss_function(void *user);
-/* Result: the loss of the new parameters, f64 []. When it fails nothing has changed. */
+/* Result: the loss of the new parameters, f64 []. When it fails nothing has changed. TP_E_STATE: by the loss. */
 TP_FN(tp_tensor *, tp_lbfgs_step, tp_lbfgs *l, tp_loss_function *loss, void *user);
 #define tp_lbfgs_step(...) tp_lbfgs_step_at(TP_PLACE, __VA_ARGS__)
 /* Its variables, "lbfgs.s" and so on, to be saved. NULL when out of range. */
@@ -257,8 +260,8 @@ typedef struct tp_loss_scale tp_loss_scale;
 /* NULL: zeros. */
 typedef struct tp_loss_scale_options {
     double first; /* 0: 65536 */
-    double
-        growth; /* after so many updates in a row that were finite it is multiplied by this, >= 1; 0: 2 */
+    /* After so many updates in a row that were finite it is multiplied by this, >= 1; 0: 2. */
+    double growth;
     int turns;      /* 0: 2000 */
     double backoff; /* after one that was not, by this, in (0, 1); 0: 0.5 */
 } tp_loss_scale_options;

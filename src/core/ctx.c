@@ -320,6 +320,28 @@ void tpi_user_code_leave(const tpi_user_code *u)
     u->ctx->function = u->outside;
 }
 
+tp_callback tp_callback_begin(tp_ctx *tp, const char *name)
+{
+    tpi_user_code u = {0};
+    if (tp)
+        tpi_user_code_enter(&u, tp, name ? name : "callback");
+    return (tp_callback){tp, u.outside, u.blocks, u.floor, u.scopes};
+}
+
+tp_tensor *tp_callback_end(tp_callback *c, tp_tensor *y)
+{
+    if (!c || !c->tp)
+        return y;
+    const tpi_user_code u = {c->tp, c->outside, c->blocks, c->floor, c->scopes};
+    const bool ours = y && tpi_is_live(y) && y->ctx == c->tp;
+    c->tp = NULL;
+    tpi_user_code_end_blocks(&u);
+    if (ours)
+        tpi_ref(y);
+    tpi_user_code_leave(&u);
+    return ours ? tpi_hand_out(y, TPI_AT(NULL, 0)) : y;
+}
+
 tp_tensor *tpi_hand_out(tp_tensor *t, tpi_at at)
 {
     if (!t->ctx || t == &t->ctx->nil)

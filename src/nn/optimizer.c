@@ -30,7 +30,9 @@ struct tp_optimizer {
     int *group_of;           /* [n] */
     group *groups;           /* [n_groups]; the first is that of who was put into none */
     int n_groups;
-    bool begun; /* a step was made */
+    bool begun; /* a step was made, */
+    bool maybe; /* or some that depended on values: the count tells */
+    bool running;
     tp_schedule schedule;
     tpi_changes changes;
 };
@@ -78,7 +80,8 @@ static tp_tensor *first_state(const char *file, int line, const tp_optimizer *o,
     if (!o->kind->first)
         return tpi_held_like(file, line, w, o->kind->state[k]);
     const tp_step s = {.file = file, .line = line, .w = w};
-    tp_tensor *init = o->kind->first(o->options, &s, k);
+    tp_callback code = tp_callback_begin(o->tp, o->kind->name);
+    tp_tensor *init = tp_callback_end(&code, o->kind->first(o->options, &s, k));
     return init ? tpi_held_beside(file, line, w, o->kind->state[k], init) : NULL;
 }
 
@@ -147,6 +150,11 @@ void tp_optimizer_free(tp_optimizer *o)
 {
     if (!o)
         return;
+    if (o->running) {
+        tp_fail_at(NULL, 0, o->tp, TP_E_STATE,
+                   "the optimizer is freed while a step of it runs");
+        return;
+    }
     for (int i = 0; o->dw && i < o->n; i++)
         tp_release(o->w[i]);
     for (int i = 0; o->state && i < o->n * o->n_states; i++)
@@ -189,10 +197,11 @@ double tp_optimizer_rate(const tp_optimizer *o)
 static tp_status refuse_begun(const char *file, int line, const tp_optimizer *o,
                               const char *what)
 {
-    if (!o->begun)
+    const bool begun = o->begun || (o->maybe && tp_item(o->count) > 0);
+    if (!begun && !o->running)
         return TP_OK;
     char text[100];
-    snprintf(text, sizeof text, "%s after the first step", what);
+    snprintf(text, sizeof text, "%s %s", what, begun ? "after the first step" : "in a step");
     return tp_status_of(tp_fail(o->tp, TP_E_STATE, text));
 }
 
@@ -332,8 +341,11 @@ static void make_numbers(const char *file, int line, tp_optimizer *o, const grou
 {
     *s = (tp_step){.file = file, .line = line, .count = count, .decay = g->decay};
     s->rate = g->is_scaled ? tp_mul(rate, g->scale) : rate;
-    if (o->kind->numbers)
+    if (o->kind->numbers) {
+        tp_callback code = tp_callback_begin(o->tp, o->kind->name);
         o->kind->numbers(o->options, s);
+        tp_callback_end(&code, NULL);
+    }
     s->rate = tp_cast(s->rate, dtype);
     for (int k = 0; k < TP_STEP_NUMBERS; k++)
         s->number[k] = s->number[k] ? tp_cast(s->number[k], dtype) : NULL;
@@ -347,7 +359,9 @@ static void update(const char *file, int line, tp_optimizer *o, int i, const tp_
     s.g = o->dw[i];
     for (int k = 0; k < o->n_states; k++)
         s.state[k] = state[k] ? tpi_held_now(file, line, like, state[k]) : NULL;
+    tp_callback code = tp_callback_begin(o->tp, o->kind->name);
     o->kind->update(o->options, &s);
+    tp_callback_end(&code, NULL);
     tpi_change(&o->changes, o->w[i], s.w);
     for (int k = 0; k < o->n_states; k++)
         if (state[k])
@@ -391,29 +405,43 @@ static tp_tensor *step(const char *file, int line, tp_optimizer *o, const tp_ten
     for (int i = 0; i < o->n; i++)
         if (tp_failed(o->dw[i]))
             return o->dw[i];
+    for (int i = 0; i < o->n && when; i++) /* what is left out makes no NaN on its way */
+        o->dw[i] = tp_where(when, o->dw[i], 0);
     if (!plan(file, line, o, like))
         return tp_fail(o->tp, TP_E_MEMORY, "out of memory");
     if (when)
         tpi_changes_when(file, line, &o->changes, like, when);
     tp_tensor *done = tpi_changes_commit(file, line, &o->changes);
-    o->begun |= !tp_failed(done);
+    if (!tp_failed(done))
+        *(when && !tp_is_symbolic(done) ? &o->maybe : &o->begun) = true;
     if (!when || tp_failed(done))
         return done;
     return tp_is_symbolic(done) ? tp_and(when, done) : when; /* nothing can fail any more */
+}
+
+/* NULL, or the error: the user's code that a step calls makes another. */
+static tp_tensor *refuse_running(const char *file, int line, const tp_optimizer *o)
+{
+    return o->running ? tp_fail(o->tp, TP_E_STATE, "a step of this optimizer runs already")
+                      : NULL;
 }
 
 tp_tensor *tp_optimizer_step_at(const char *file, int line, tp_optimizer *o, tp_tensor *loss)
 {
     if (!o)
         return tp_fail(tp_ctx_of(loss), TP_E_NULL, "the optimizer is NULL");
-    tp_tensor *failed = tpi_held_refuse_loss(file, line, o->tp, "the optimizer", loss);
+    tp_tensor *failed = refuse_running(file, line, o);
+    if (!failed)
+        failed = tpi_held_refuse_loss(file, line, o->tp, "the optimizer", loss);
     if (failed)
         return failed;
     if (tp_scope_begin(o->tp) != TP_OK)
         return tp_fail(o->tp, TP_E_MEMORY, "out of memory");
     const bool was = tp_recording(o->tp, false);
+    o->running = true;
     tp_grads(loss, NULL, o->n, o->w, o->dw);
     tp_tensor *done = step(file, line, o, loss, NULL);
+    o->running = false;
     tp_recording(o->tp, was);
     tp_keep(done);
     tp_scope_end(o->tp);
@@ -446,8 +474,11 @@ static tp_tensor *apply(const char *file, int line, tp_optimizer *o, tp_tensor *
         return tp_fail(o ? o->tp : NULL, TP_E_NULL,
                        o ? "the gradients are NULL" : "the optimizer is NULL");
     const tp_tensor *like = when && tp_is_symbolic(when) ? when : NULL;
+    tp_tensor *failed = refuse_running(file, line, o);
+    if (failed)
+        return failed;
     for (int i = 0; i < o->n; i++) {
-        tp_tensor *failed = refuse_gradient(file, line, o, o->w[i], grads[i], i);
+        failed = refuse_gradient(file, line, o, o->w[i], grads[i], i);
         if (failed)
             return failed;
         o->dw[i] = grads[i];
@@ -456,7 +487,9 @@ static tp_tensor *apply(const char *file, int line, tp_optimizer *o, tp_tensor *
     if (tp_scope_begin(o->tp) != TP_OK)
         return tp_fail(o->tp, TP_E_MEMORY, "out of memory");
     const bool was = tp_recording(o->tp, false);
+    o->running = true;
     tp_tensor *done = step(file, line, o, like, when);
+    o->running = false;
     tp_recording(o->tp, was);
     tp_keep(done);
     tp_scope_end(o->tp);

@@ -24,9 +24,11 @@ TPI_LAYER(tp_tensor *, tp_sequential_apply, (const tp_sequential *l, tp_tensor *
         const tp_layer *at = &l->layers[i];
         char text[60];
         snprintf(text, sizeof text, "layer %d has no function", i);
-        x = at->apply
-                ? at->apply(at->file ? at->file : file, at->file ? at->line : line, at->of, x)
-                : tp_fail(tp_ctx_of(x), TP_E_NULL, text);
+        if (!at->apply)
+            return tp_fail(tp_ctx_of(x), TP_E_NULL, text);
+        tp_callback code = tp_callback_begin(tp_ctx_of(x), at->name);
+        x = tp_callback_end(&code, at->apply(at->file ? at->file : file,
+                                             at->file ? at->line : line, at->of, x));
     }
     return x;
 }

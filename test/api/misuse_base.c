@@ -223,6 +223,39 @@ MISUSE(tp_scope_end)
     }
 }
 
+MISUSE(tp_callback_begin)
+{
+    tp_callback none = tp_callback_begin(NULL, "none");
+    assert_ptr_equal(tp_callback_end(&none, b->f), b->f);
+    tp_callback c = tp_callback_begin(b->tp, NULL);
+    BAD(b, TP_E_STATE, tp_scope_end(b->tp));
+    tp_scope_begin(b->tp);
+    tp_tensor *y = tp_neg(b->f);
+    tp_scope_begin(b->tp);
+    assert_ptr_equal(tp_callback_end(&c, y), y);
+    BAD(b, TP_E_STATE, tp_scope_end(b->tp));
+    assert_false(tp_failed(tp_neg(y)));
+    /* one inside, which is left open, ends with the other */
+    c = tp_callback_begin(b->tp, "outer");
+    const tp_callback inner = tp_callback_begin(b->tp, "inner");
+    assert_ptr_equal(inner.tp, b->tp);
+    assert_null(tp_callback_end(&c, NULL));
+    assert_int_equal(tp_scope_begin(b->tp), TP_OK);
+    assert_int_equal(tp_scope_end(b->tp), TP_OK);
+}
+
+MISUSE(tp_callback_end)
+{
+    assert_ptr_equal(tp_callback_end(NULL, b->f), b->f);
+    assert_null(tp_callback_end(NULL, NULL));
+    tp_tensor *const odd[] = {b->failed, b->gone, b->foreign, b->node, b->f, tp_neg(NULL)};
+    for (int i = 0; i < 6; i++) {
+        tp_callback c = tp_callback_begin(b->tp, "odd");
+        assert_ptr_equal(tp_callback_end(&c, odd[i]), odd[i]);
+        assert_ptr_equal(tp_callback_end(&c, odd[i]), odd[i]); /* the second time nothing */
+    }
+}
+
 MISUSE(tp_keep)
 {
     assert_null(tp_keep(NULL));
@@ -287,6 +320,8 @@ const misuse misuse_base[] = {
     LISTED(tp_fail),
     LISTED(tp_scope_begin),
     LISTED(tp_scope_end),
+    LISTED(tp_callback_begin),
+    LISTED(tp_callback_end),
     LISTED(tp_keep),
     LISTED(tp_retain),
     LISTED(tp_release),

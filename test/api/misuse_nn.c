@@ -564,6 +564,27 @@ MISUSE(tp_state_add_variables)
              tp_state_add_variables(s, NULL, 2, (tp_tensor *[]){b->param, b->param}));
 }
 
+MISUSE(tp_state_add_lbfgs)
+{
+    (void)what;
+    tp_lbfgs *l = tp_lbfgs_new(b->tp, NULL, 1, &b->param);
+    assert_int_equal(tp_state_add_lbfgs(NULL, NULL, l), TP_E_NULL);
+    tp_clear_error(b->tp);
+    ADDS_NOT(b, TP_E_NULL, tp_state_add_lbfgs(s, NULL, NULL));
+    ADDS_NOT(b, TP_E_NAME, (tp_state_add_lbfgs(s, "a", l), tp_state_add_lbfgs(s, "b", l)));
+}
+
+MISUSE(tp_state_add_loss_scale)
+{
+    (void)what;
+    tp_loss_scale *l = tp_loss_scale_new(b->tp, NULL);
+    assert_int_equal(tp_state_add_loss_scale(NULL, NULL, l), TP_E_NULL);
+    tp_clear_error(b->tp);
+    ADDS_NOT(b, TP_E_NULL, tp_state_add_loss_scale(s, NULL, NULL));
+    ADDS_NOT(b, TP_E_NAME,
+             (tp_state_add_loss_scale(s, "a", l), tp_state_add_loss_scale(s, "b", l)));
+}
+
 MISUSE(tp_state_add_average)
 {
     (void)what;
@@ -755,6 +776,8 @@ const misuse misuse_nn[] = {
     LISTED(tp_state_add_variables),
     LISTED(tp_state_add_average),
     LISTED(tp_state_add_gradient_sum),
+    LISTED(tp_state_add_lbfgs),
+    LISTED(tp_state_add_loss_scale),
     LISTED(tp_state_save),
     LISTED(tp_state_load),
     LISTED(tp_state_transfer),

@@ -451,6 +451,39 @@ static void sequential(void **state)
     EXPECT_ERROR(tp, TP_E_NULL, "layer 0 has no function");
 }
 
+/* A layer of somebody's leaves scopes open, or ends one that is not its own. */
+static tp_tensor *careless(const char *file, int line, const void *of, tp_tensor *x)
+{
+    tp_ctx *tp = tp_ctx_of(x);
+    (void)file, (void)line;
+    if (*(const int *)of)
+        tp_scope_end(tp);
+    else
+        tp_scope_begin(tp);
+    return tp_neg(x);
+}
+
+static void careless_layers(void **state)
+{
+    tp_ctx *tp = *state;
+    static const int kinds[2] = {0, 1};
+    const tp_layer layers[] = {
+        {"opens", careless, &kinds[0], NULL, 0},
+        {"ends",  careless, &kinds[1], NULL, 0}
+    };
+    tp_scope_begin(tp);
+    tp_tensor *x = drawn(tp, TP_DIMS(2, 3));
+    const tp_sequential first = {1, layers}, both = {2, layers};
+    tp_tensor *y = tp_sequential_apply(&first, x);
+    assert_string_equal(tp_error_message(tp), "");
+    y = tp_sequential_apply(&both, y);
+    EXPECT_ERROR(tp, TP_E_STATE, "the body of \"ends\" ends a scope that it did not begin");
+    assert_memory_equal(tp_data(tp_neg(y)), tp_data(x), 6 * sizeof(float));
+    assert_int_equal(tp_scope_end(tp), TP_OK);
+    assert_int_equal(tp_scope_end(tp), TP_E_STATE);
+    tp_clear_error(tp);
+}
+
 /* Each of the others is its _apply. */
 static void layers_of_all(void **state)
 {
@@ -573,6 +606,7 @@ int main(void)
                                               CASE(transformer),
                                               CASE(transformer_dropout),
                                               CASE(sequential),
+                                              CASE(careless_layers),
                                               CASE(layers_of_all),
                                               CASE(pools),
                                               CASE(made_in_the_first_call)};

@@ -151,16 +151,17 @@ static void same_bits(void **state)
     tp_ctx *tp = *state;
     const tp_lbfgs_options few = {.turns = 4, .history = 3};
     static const char *const modes[] = {"captured", "pure"};
-    for (int kind = 0; kind < 4; kind++) {
+    for (int kind = 0; kind < 5; kind++) { /* the last by C */
         problem (*const make)(tp_ctx *, tp_dtype, const tp_lbfgs_options *) =
-            kind < 2 ? valley : regression;
+            kind % 4 < 2 ? valley : regression;
         const tp_dtype type = kind % 2 ? TP_F32 : TP_F64;
         problem a = make(tp, type, &few), b[2] = {make(tp, type, &few), make(tp, type, &few)};
         tp_function *f[2];
         for (int k = 0; k < 2; k++)
             f[k] = tp_function_new(
                 tp, "fit", body, &b[k],
-                &(tp_function_options){.engine = TP_ENGINE_TILES, .pure = k == 1});
+                &(tp_function_options){.engine = kind < 4 ? TP_ENGINE_TILES : TP_ENGINE_C,
+                                       .pure = k == 1});
         for (int i = 0; i < 8; i++) {
             tp_scope_begin(tp);
             tp_tensor *want = tp_lbfgs_step(a.l, a.loss, &a), *got;
@@ -238,6 +239,106 @@ static void comes_back_from_nan(void **state)
     tp_lbfgs_free(p.l);
 }
 
+/* What a loss does to the optimiser that calls it, and to scopes and blocks. */
+static tp_tensor *meddling_loss(void *user)
+{
+    problem *p = user;
+    tp_ctx *tp = p->tp;
+    switch (p->n) {
+    case 0:
+        return tp_lbfgs_step(p->l, rosenbrock, p);
+    case 1:
+        tp_lbfgs_free(p->l);
+        return rosenbrock(p);
+    case 2:
+        tp_scope_begin(tp);
+        tp_scope_begin(tp);
+        return rosenbrock(p);
+    case 3:
+        tp_recording(tp, false);
+        tp_recording(tp, true);
+        tp_scope_end(tp);
+        return rosenbrock(p);
+    default: {
+        tp_tensor *u = p->w[0];
+        tp_if (tp_lt(u, 0), &u)
+            return rosenbrock(p);
+        return rosenbrock(p);
+    }
+    }
+}
+
+static void is_left_alone(void **state)
+{
+    tp_ctx *tp = *state;
+    static const char *const texts[] = {
+        "a step of this L-BFGS runs already",
+        "L-BFGS is freed while a step of it runs",
+        NULL,
+        "the body of \"loss\" ends a scope that it did not begin",
+        NULL,
+    };
+    problem plain = valley(tp, TP_F64, NULL);
+    tp_tensor *want = tp_lbfgs_step(plain.l, rosenbrock, &plain);
+    for (int i = 0; i < 5; i++) {
+        problem p = valley(tp, TP_F64, NULL);
+        p.n = i;
+        tp_scope_begin(tp);
+        tp_tensor *got = tp_lbfgs_step(p.l, meddling_loss, &p);
+        assert_true(tp_failed(got) == (i == 0));
+        if (texts[i])
+            EXPECT_ERROR(tp, TP_E_STATE, texts[i]);
+        else
+            assert_string_equal(tp_error_message(tp), "");
+        if (i)
+            assert_true(tp_item(got) == tp_item(want) &&
+                        tp_item(p.w[0]) == tp_item(plain.w[0]));
+        assert_int_equal(tp_scope_end(tp), TP_OK);
+        assert_true(tp_recording(tp, true));
+        p.calls = 0;
+        assert_false(tp_failed(tp_lbfgs_step(p.l, rosenbrock, &p))); /* it is there still */
+        tp_lbfgs_free(p.l);
+    }
+    tp_lbfgs_free(plain.l);
+    assert_int_equal(tp_scope_end(tp), TP_E_STATE); /* none is left open */
+    tp_clear_error(tp);
+}
+
+/* exp(x^2): infinite far away, as its gradient is. */
+static tp_tensor *steep_loss(void *user)
+{
+    problem *p = user;
+    return tp_exp(tp_square(p->w[0]));
+}
+
+/* The arithmetic of a line search makes no NaN that the trap would see. */
+static void passes_the_trap(void **state)
+{
+    tp_ctx *tp = *state;
+    tp_trap_nan(tp, true);
+    problem p = valley(tp, TP_F64, &(tp_lbfgs_options){.turns = 100, .change = 1e-18});
+    for (int i = 0; i < 3; i++)
+        tp_lbfgs_step(p.l, p.loss, &p);
+    assert_string_equal(tp_error_message(tp), "");
+    near("u", tp_item(p.w[0]), 1, 1e-7);
+    tp_lbfgs_free(p.l);
+    p = (problem){.tp = tp, .n = 1, .loss = long_rosenbrock};
+    p.w[0] = tp_param(tp_full(tp, TP_F32, TP_DIMS(20), -0.5), "x");
+    p.l = tp_lbfgs_new(tp, &(tp_lbfgs_options){.turns = 300, .change = 1e-12}, 1, p.w);
+    for (int i = 0; i < 3; i++)
+        tp_lbfgs_step(p.l, p.loss, &p);
+    assert_string_equal(tp_error_message(tp), "");
+    tp_lbfgs_free(p.l);
+    p = (problem){.tp = tp, .n = 1};
+    p.w[0] = tp_param(tp_tensor_new(tp, TP_F64, TP_DIMS(2), ((double[]){3, -2})), "x");
+    p.l = tp_lbfgs_new(tp, &(tp_lbfgs_options){.rate = 1e6, .turns = 50}, 1, p.w);
+    tp_lbfgs_step(p.l, steep_loss, &p); /* the first length is much too long: infinite */
+    assert_string_equal(tp_error_message(tp), "");
+    near("x", tp_item(tp_sum(tp_abs(p.w[0]), TP_ALL, false)), 0, 1e-3);
+    tp_lbfgs_free(p.l);
+    tp_trap_nan(tp, false);
+}
+
 static void refuses(void **state)
 {
     tp_ctx *tp = *state;
@@ -281,8 +382,9 @@ static void survives_no_memory(void **state)
 int main(void)
 {
     static const struct CMUnitTest tests[] = {
-        CASE(finds_the_valley), CASE(finds_long_valleys), CASE(fits_a_regression),
-        CASE(same_bits),        CASE(changes_whole),      CASE(comes_back_from_nan),
-        CASE(refuses),          CASE(survives_no_memory)};
+        CASE(finds_the_valley),  CASE(finds_long_valleys), CASE(fits_a_regression),
+        CASE(same_bits),         CASE(changes_whole),      CASE(comes_back_from_nan),
+        CASE(is_left_alone),     CASE(passes_the_trap),    CASE(refuses),
+        CASE(survives_no_memory)};
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

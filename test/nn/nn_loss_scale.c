@@ -5,7 +5,7 @@
 
 #include <math.h>
 
-enum { STEPS = 24 };
+enum { STEPS = 24, GRAPHS = 3 };
 
 static const tp_loss_scale_options few = {.first = 4, .growth = 2, .turns = 3, .backoff = 0.25};
 
@@ -120,39 +120,83 @@ static void expect_same_state(int step, const char *mode, const bed *a, const be
 static void same_bits(void **state)
 {
     tp_ctx *tp = *state;
-    bed b[4];
-    for (int i = 0; i < 4; i++)
+    static const struct {
+        const char *name;
+        tp_engine engine;
+    } graphs[GRAPHS] = {
+        {"graph, by the reference", TP_ENGINE_REFERENCE},
+        {"graph, by tiles",         TP_ENGINE_TILES    },
+        {"graph, by C",             TP_ENGINE_C        }
+    };
+    bed b[1 + GRAPHS + 2];
+    for (int i = 0; i < 1 + GRAPHS + 2; i++)
         b[i] = bed_new(tp);
-    tp_graph *g = tp_graph_new(tp);
-    tp_tensor *in = tp_placeholder(g, "x", TP_F32, TP_DIMS(3)), *out[2], *x;
-    body(&b[1], 1, &in, 2, out);
-    tp_name(out[0], "taken");
-    tp_name(out[1], "updated");
+    tp_tensor *out[2], *x;
+    tp_program *p[GRAPHS];
+    for (int i = 0; i < GRAPHS; i++) {
+        tp_graph *g = tp_graph_new(tp);
+        tp_tensor *in = tp_placeholder(g, "x", TP_F32, TP_DIMS(3));
+        body(&b[1 + i], 1, &in, 2, out);
+        tp_name(out[0], "taken");
+        tp_name(out[1], "updated");
+        p[i] = tp_graph_compile(g, TP_NAMES("x"), TP_NAMES("taken", "updated"),
+                                &(tp_compile_options){.engine = graphs[i].engine});
+    }
     assert_string_equal(tp_error_message(tp), "");
     tp_function *f[2];
     for (int i = 0; i < 2; i++)
         f[i] =
-            tp_function_new(tp, "step", body, &b[2 + i],
+            tp_function_new(tp, "step", body, &b[1 + GRAPHS + i],
                             &(tp_function_options){.engine = TP_ENGINE_TILES, .pure = i == 1});
     for (int i = 0; i < STEPS; i++) {
         x = fed(tp, i);
         body(&b[0], 1, &x, 2, out);
         const bool taken = tp_truth(out[0]);
-        assert_int_equal(tp_graph_run(g, TP_FEEDS({"x", x}), TP_NAMES("taken", "updated"), out),
-                         TP_OK);
-        assert_true(tp_truth(out[0]) == taken && tp_truth(out[1]));
-        expect_same_state(i, "graph", &b[0], &b[1]);
+        for (int k = 0; k < GRAPHS; k++) {
+            assert_int_equal(tp_program_run(p[k], &x, out), TP_OK);
+            assert_true(tp_truth(out[0]) == taken && tp_truth(out[1]));
+            expect_same_state(i, graphs[k].name, &b[0], &b[1 + k]);
+        }
         for (int k = 0; k < 2; k++) {
             assert_int_equal(tp_function_call(f[k], 1, &x, 2, out), TP_OK);
             assert_true(tp_truth(out[0]) == taken && tp_truth(out[1]));
-            expect_same_state(i, k ? "pure" : "captured", &b[0], &b[2 + k]);
+            expect_same_state(i, k ? "pure" : "captured", &b[0], &b[1 + GRAPHS + k]);
         }
     }
-    for (int i = 0; i < 4; i++)
+    for (int i = 0; i < 1 + GRAPHS + 2; i++)
         bed_free(&b[i]);
     for (int i = 0; i < 2; i++)
         tp_function_free(f[i]);
     assert_string_equal(tp_error_message(tp), "");
+}
+
+/* A step that is left out makes no NaN that the trap would see; it is no first step either. */
+static void left_out(void **state)
+{
+    tp_ctx *tp = *state;
+    tp_trap_nan(tp, true);
+    tp_tensor *w = tp_param(tp_scalar(tp, TP_F32, 1.5), "w"), *g, *finite;
+    tp_optimizer *o[3] = {tp_adam_new(tp, 0.1, NULL, 1, &w),
+                          tp_adagrad_new(tp, 0.1, NULL, 1, &w),
+                          tp_rmsprop_new(tp, 0.1, NULL, 1, &w)};
+    tp_loss_scale *s = tp_loss_scale_new(tp, &few);
+    for (int i = 0; i < 3; i++) {
+        g = tp_scalar(tp, TP_F32, INFINITY);
+        finite = tp_loss_scale_unscale(s, 1, &g, &g);
+        assert_false(tp_truth(tp_optimizer_apply_when(o[i], &g, finite)));
+        assert_int_equal(tp_optimizer_group(o[i], 0.5, 0, 1, &w), TP_OK);
+        assert_int_equal(tp_optimizer_schedule(o[i], &(tp_schedule){.warmup = 2}), TP_OK);
+        assert_string_equal(tp_error_message(tp), "");
+        g = tp_scalar(tp, TP_F32, 1);
+        assert_true(tp_truth(tp_optimizer_apply_when(o[i], &g, tp_scalar(tp, TP_BOOL, 1))));
+        assert_int_equal(tp_optimizer_group(o[i], 0.5, 0, 1, &w), TP_E_STATE);
+        EXPECT_ERROR(tp, TP_E_STATE, "a group after the first step");
+        assert_int_equal(tp_optimizer_schedule(o[i], &(tp_schedule){0}), TP_E_STATE);
+        EXPECT_ERROR(tp, TP_E_STATE, "a schedule after the first step");
+        tp_optimizer_free(o[i]);
+    }
+    tp_loss_scale_free(s);
+    tp_trap_nan(tp, false);
 }
 
 /* At both ends the scale stays. */
@@ -207,7 +251,7 @@ static void survives_no_memory(void **state)
 int main(void)
 {
     static const struct CMUnitTest tests[] = {CASE(scale_follows), CASE(unscaled),
-                                              CASE(same_bits), CASE(ends),
-                                              CASE(survives_no_memory)};
+                                              CASE(same_bits),     CASE(left_out),
+                                              CASE(ends),          CASE(survives_no_memory)};
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

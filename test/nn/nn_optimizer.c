@@ -357,6 +357,80 @@ static void states_of_ones_own(void **state)
     }
 }
 
+/* What a rule of somebody's does to the optimiser that calls it, and to scopes. */
+typedef struct meddler {
+    tp_ctx *tp;
+    tp_optimizer *o;
+    int how;
+} meddler;
+
+static tp_tensor *meddling_first(const void *options, const tp_step *s, int k)
+{
+    meddler *const *m = options;
+    (void)k;
+    tp_scope_begin((*m)->tp);
+    return tp_scalar_like(s->w, 1);
+}
+
+static void meddling_numbers(const void *options, tp_step *s)
+{
+    meddler *const *m = options;
+    (void)s;
+    tp_scope_begin((*m)->tp);
+}
+
+static void meddling_update(const void *options, tp_step *s)
+{
+    meddler *m = *(meddler *const *)options;
+    tp_tensor *g = tp_scalar(m->tp, TP_F32, 1);
+    s->w = tp_sub(s->w, 1);
+    if (m->how == 0)
+        tp_scope_begin(m->tp);
+    if (m->how == 1)
+        tp_optimizer_free(m->o);
+    if (m->how == 2)
+        tp_optimizer_apply(m->o, &g);
+    if (m->how == 3)
+        tp_optimizer_step(m->o, g);
+    if (m->how == 4)
+        tp_optimizer_schedule(m->o, &(tp_schedule){0});
+    if (m->how == 5)
+        tp_scope_end(m->tp);
+}
+
+static void is_left_alone(void **state)
+{
+    tp_ctx *tp = *state;
+    static const tp_optimizer_kind own = {.name = "meddler",
+                                          .state = {"one"},
+                                          .numbers = meddling_numbers,
+                                          .update = meddling_update,
+                                          .options_size = sizeof(meddler *),
+                                          .first = meddling_first};
+    static const char *const texts[] = {NULL,
+                                        "the optimizer is freed while a step of it runs",
+                                        "a step of this optimizer runs already",
+                                        "a step of this optimizer runs already",
+                                        "a schedule in a step",
+                                        "the body of \"meddler\" ends a scope"};
+    for (int how = 0; how < 6; how++) {
+        tp_tensor *w = tp_param(tp_scalar(tp, TP_F32, 3), "w"), *g = tp_scalar(tp, TP_F32, 1);
+        meddler m = {.tp = tp, .how = how}, *options = &m;
+        m.o = tp_optimizer_new(tp, &own, &options, 0.1, 0, 1, &w);
+        assert_true(tp_item(tp_optimizer_state(m.o, 2)) == 1);
+        assert_int_equal(tp_scope_end(tp), TP_E_STATE);
+        tp_clear_error(tp);
+        assert_true(tp_truth(tp_optimizer_apply(m.o, &g)));
+        if (texts[how])
+            EXPECT_ERROR(tp, TP_E_STATE, texts[how]);
+        assert_string_equal(tp_error_message(tp), "");
+        assert_true(tp_item(w) == 2);
+        assert_int_equal(tp_scope_end(tp), TP_E_STATE);
+        tp_clear_error(tp);
+        tp_optimizer_free(m.o);
+    }
+}
+
 static void rate_changes(void **state)
 {
     tp_ctx *tp = *state;
@@ -856,6 +930,7 @@ int main(void)
         CASE(first_steps_on_paper),
         CASE(adafactor_of_matrices),
         CASE(states_of_ones_own),
+        CASE(is_left_alone),
         CASE(rate_changes),
         CASE(same_bits_as_a_graph),
         CASE(apply_is_step),

@@ -240,6 +240,112 @@ static void goes_on(void **state)
     tp_close(other);
 }
 
+/* L-BFGS, and a loss scale whose steps are not all taken. */
+typedef struct fit {
+    tp_tensor *w[2];
+    tp_lbfgs *l;
+    tp_optimizer *o;
+    tp_loss_scale *scale;
+    tp_state *s;
+} fit;
+
+static void begin_fit(tp_ctx *tp, fit *f)
+{
+    const tp_loss_scale_options few = {.turns = 3, .first = 0x1p100, .growth = 0x1p20};
+    f->w[0] = tp_param(tp_scalar(tp, TP_F32, -1.2), "u");
+    f->w[1] = tp_param(tp_scalar(tp, TP_F32, 1), "v");
+    f->l = tp_lbfgs_new(tp, &(tp_lbfgs_options){.turns = 2, .history = 3}, 2, f->w);
+    f->o = tp_adam_new(tp, 0.01, NULL, 2, f->w);
+    f->scale = tp_loss_scale_new(tp, &few);
+    f->s = tp_state_new(tp);
+    assert_int_equal(tp_state_add_variables(f->s, NULL, 2, f->w), TP_OK);
+    assert_int_equal(tp_state_add_lbfgs(f->s, NULL, f->l), TP_OK);
+    assert_int_equal(tp_state_add_optimizer(f->s, NULL, f->o), TP_OK);
+    assert_int_equal(tp_state_add_loss_scale(f->s, "loss", f->scale), TP_OK);
+}
+
+static tp_tensor *valley(void *user)
+{
+    fit *f = user;
+    tp_tensor *b = tp_sub(f->w[1], tp_square(f->w[0]));
+    return tp_add(tp_square(tp_sub(1, f->w[0])), tp_mul(tp_square(b), 100));
+}
+
+static int fit_on(tp_ctx *tp, fit *f)
+{
+    int taken = 0;
+    for (int i = 0; i < 5; i++) {
+        tp_scope_begin(tp);
+        tp_tensor *g[2];
+        tp_lbfgs_step(f->l, valley, f);
+        tp_grads(tp_loss_scale_apply(f->scale, tp_add(valley(f), f->w[0])), NULL, 2, f->w, g);
+        tp_tensor *finite = tp_loss_scale_unscale(f->scale, 2, g, g);
+        taken += tp_truth(tp_optimizer_apply_when(f->o, g, finite));
+        tp_loss_scale_update(f->scale, finite);
+        tp_scope_end(tp);
+    }
+    assert_string_equal(tp_error_message(tp), "");
+    return taken;
+}
+
+static void fits_go_on(void **state)
+{
+    tp_ctx *tp = *state, *other = tp_open(NULL);
+    fit a, b;
+    begin_fit(tp, &a);
+    int taken = fit_on(tp, &a);
+    assert_int_equal(tp_state_save(a.s, FILE_NAME), TP_OK);
+    taken += fit_on(tp, &a);
+    assert_true(taken > 0 && taken < 10);
+    begin_fit(other, &b);
+    assert_int_equal(tp_state_load(b.s, FILE_NAME, NULL), TP_OK);
+    fit_on(other, &b);
+    for (int i = 0; i < 4; i++) {
+        tp_tensor *x = i < 2 ? a.w[i] : tp_loss_scale_state(a.scale, i - 2),
+                  *y = i < 2 ? b.w[i] : tp_loss_scale_state(b.scale, i - 2);
+        assert_memory_equal(tp_data(x), tp_data(y), tpi_bytes(x));
+    }
+    for (int i = 0; i < tp_lbfgs_n_state(a.l); i++) {
+        tp_tensor *x = tp_lbfgs_state(a.l, i), *y = tp_lbfgs_state(b.l, i);
+        assert_memory_equal(tp_data(x), tp_data(y), tpi_bytes(x));
+    }
+    tp_archive *in = tp_archive_open(tp, FILE_NAME);
+    assert_non_null(tp_archive_find(in, "loss.loss_scale.turns"));
+    assert_non_null(tp_archive_find(in, "lbfgs.rho"));
+    tp_lbfgs_free(a.l);
+    tp_optimizer_free(a.o);
+    tp_loss_scale_free(a.scale);
+    tp_close(other);
+}
+
+/* An error has the line of the call. */
+static void lines_of_errors(void **state)
+{
+    tp_ctx *tp = *state;
+    for (int i = 0; i < 6; i++) {
+        tp_state *s = tp_state_new(tp);
+        if (i == 0)
+            tp_state_add_params(s, NULL, NULL);
+        if (i == 1)
+            tp_state_add_optimizer(s, NULL, NULL);
+        if (i == 2)
+            tp_state_add_lbfgs(s, NULL, NULL);
+        if (i == 3)
+            tp_state_add_loss_scale(s, NULL, NULL);
+        if (i == 4)
+            tp_state_add_average(s, NULL, NULL);
+        if (i == 5)
+            tp_state_add_gradient_sum(s, NULL, NULL);
+        const int line = __LINE__ - 11 + 2 * i;
+        char place[40];
+        snprintf(place, sizeof place, "nn_state.c:%d: ", line);
+        if (!strstr(tp_error_message(tp), place))
+            fail_msg("no %s in \"%s\"", place, tp_error_message(tp));
+        tp_clear_error(tp);
+        tp_state_free(s);
+    }
+}
+
 /* Means of parameters, sums of gradients, and variables of one's own. */
 static void beside_parameters(void **state)
 {
@@ -583,6 +689,8 @@ int main(void)
         CASE(bytes_written),
         CASE(bytes_read),
         CASE(goes_on),
+        CASE(fits_go_on),
+        CASE(lines_of_errors),
         CASE(beside_parameters),
         CASE(written_like_assigned),
         CASE(names_refused),

@@ -510,6 +510,21 @@ CALL(tp_grad_check)
 
 /* ---- gradients of one's own --------------------------------------------------------------------------------- */
 
+CALL(tp_callback_begin)
+{
+    tp_callback c = tp_callback_begin(ctx(m), rarely(m) ? NULL : "monkey");
+    if (below(m, 2))
+        tp_scope_begin(ctx(m));
+    return put(m, tp_callback_end(&c, tp_neg(tensor(m))));
+}
+
+CALL(tp_callback_end)
+{
+    tp_callback c = tp_callback_begin(ctx(m), "monkey");
+    tp_callback_end(rarely(m) ? NULL : &c, NULL);
+    return put(m, tp_callback_end(&c, tensor(m)));
+}
+
 CALL(tp_no_grad_begin)
 {
     tp_ctx *tp = ctx(m);

@@ -775,6 +775,25 @@ static tp_status add_sum(monkey *m, tp_state *s)
 }
 FOR_STATE(tp_state_add_gradient_sum, add_sum(m, s))
 
+static tp_status add_lbfgs(monkey *m, tp_state *s)
+{
+    tp_tensor *v = variable(m);
+    tp_lbfgs *l = rarely(m) ? NULL : tp_lbfgs_new(ctx(m), NULL, 1, &v);
+    const tp_status status = tp_state_add_lbfgs(s, below(m, 2) ? name(m) : NULL, l);
+    tp_lbfgs_free(l);
+    return status;
+}
+FOR_STATE(tp_state_add_lbfgs, add_lbfgs(m, s))
+
+static tp_status add_loss_scale(monkey *m, tp_state *s)
+{
+    tp_loss_scale *l = rarely(m) ? NULL : tp_loss_scale_new(ctx(m), NULL);
+    const tp_status status = tp_state_add_loss_scale(s, below(m, 2) ? name(m) : NULL, l);
+    tp_loss_scale_free(l);
+    return status;
+}
+FOR_STATE(tp_state_add_loss_scale, add_loss_scale(m, s))
+
 FOR_STATE(tp_state_save, tp_state_save(s, path_of(m, below(m, 2) ? "st" : "npz")))
 FOR_STATE(tp_state_load, tp_state_load(s, path_of(m, below(m, 2) ? "st" : "npz"),
                                        below(m, 2) ? name(m) : NULL))
@@ -813,9 +832,11 @@ CALL(tp_state_free)
 /* A file of something, or of nothing. */
 static tp_status save_archive(monkey *m)
 {
-    const tp_archive_item items[] = {{"v", tensor(m), NULL},
-                                     {name(m), number_like(m), NULL},
-                                     {rarely(m) ? "v" : "note", NULL, name(m)}};
+    const tp_archive_item items[] = {
+        {"v",                      tensor(m),      NULL   },
+        {name(m),                  number_like(m), NULL   },
+        {rarely(m) ? "v" : "note", NULL,           name(m)}
+    };
     return tp_archive_save(ctx(m), path_of(m, below(m, 2) ? "st" : "npz"),
                            rarely(m) ? -1 : (int)below(m, 4), items);
 }

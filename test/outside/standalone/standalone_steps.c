@@ -75,6 +75,46 @@ static bool lenet_step(try_fn f)
     return ok;
 }
 
+/* A scaled loss, whose step is left out where a gradient is not finite. */
+static bool scaled_step(try_fn f)
+{
+    tp_ctx *tp = tp_open(NULL);
+    const tp_loss_scale_options few = {.first = 4, .turns = 2, .backoff = 0.25};
+    tp_tensor *w = tp_param(tp_full(tp, TP_F32, TP_DIMS(3), 0.5), "w"), *grad;
+    tp_optimizer *adam = tp_adam_new(tp, 0.1, NULL, 1, &w);
+    tp_loss_scale *scale = tp_loss_scale_new(tp, &few);
+    tp_graph *g = tp_graph_new(tp);
+    tp_tensor *x = tp_placeholder(g, "x", TP_F32, TP_DIMS(3));
+    tp_tensor *loss = tp_name(tp_sum(tp_mul(tp_square(w), x), TP_ALL, false), "loss");
+    tp_grads(tp_loss_scale_apply(scale, loss), NULL, 1, &w, &grad);
+    tp_tensor *finite = tp_loss_scale_unscale(scale, 1, &grad, &grad);
+    tp_name(tp_optimizer_apply_when(adam, &grad, finite), "taken");
+    tp_name(tp_loss_scale_update(scale, finite), "updated");
+    tp_tensor *feeds[2 * STEPS];
+    for (int i = 0; i < 2 * STEPS; i++) {
+        const float v[3] = {(float)i, i == 2 ? 3e38f : 1, -2}; /* 3e38 * 4 is infinite */
+        feeds[i] = tp_tensor_new(tp, TP_F32, TP_DIMS(3), v);
+    }
+    const alone a = {
+        .dir = ".",
+        .name = "scaled_step",
+        .tp = tp,
+        .g = g,
+        .n_in = 1,
+        .in = (const char *const[]){"x"       },
+        .n_out = 3,
+        .out = (const char *const[]){ "loss", "taken", "updated"},
+        .n_sets = 2 * STEPS,
+        .feeds = feeds,
+        .memory = 1 << 20
+    };
+    const bool ok = f(&a);
+    tp_optimizer_free(adam);
+    tp_loss_scale_free(scale);
+    tp_close(tp);
+    return ok;
+}
+
 /* ---- learning ------------------------------------------------------------------------------------ */
 
 enum { SIDE = 8, BATCH = 8, CLASSES = 3, FEW_STEPS = 40, MANY_STEPS = 300 };
@@ -498,6 +538,7 @@ int main(int argc, char **argv)
         return !(where[5] ? learning(on_cortex, MANY_STEPS) : learning(on_m4, FEW_STEPS));
     bool ok = lenet_step(f);
     ok = captured_step(f) && ok;
+    ok = scaled_step(f) && ok;
     ok = root_loop(f) && ok;
     ok = functions(f) && ok;
     ok = (cortex || tiled_convs(f)) && ok;
