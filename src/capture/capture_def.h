@@ -199,9 +199,10 @@ typedef struct tpi_pure {
     int n_called, called_size;
     tp_function **called; /* others that its calls call: what they watch it watches */
     bool stale;           /* that has changed: recordings go before the next call */
-    uint64_t hooks;       /* that the context had come and gone then: so they do, when more have */
-    int impure;           /* recordings that contradicted others */
-    tpi_why why;          /* it is no longer replayed */
+    uint64_t hooks; /* that the context had come and gone then: so they do, when more have */
+    int impure;     /* recordings that contradicted others */
+    bool prepared;  /* a first call has made what later ones find */
+    tpi_why why;    /* it is no longer replayed */
     tpi_at why_at;
     int64_t replays, abandoned;
     bool combined; /* a replay went a way that no recording had: the tree may not have it */
@@ -275,7 +276,7 @@ tpi_step *tpi_step_head(tpi_step *s);
  * memory is out, nothing else has changed. */
 bool tpi_segment_split(tp_ctx *ctx, tpi_step *head);
 /* How many bytes of its attributes are in the table. Behind them there may be pointers, to functions of the user's. */
-size_t tpi_told_attrs(const tpi_op *op);
+size_t tpi_text_attrs(const tpi_op *op);
 /* Equal attributes, but for sizes, and for where a random op draws? */
 bool tpi_attrs_alike(const tpi_op *op, const void *a, const void *b);
 /* The next step in program order, NULL at the end: depth first. */

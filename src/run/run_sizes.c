@@ -281,12 +281,12 @@ bool tpi_has_late_equations(const tp_program *p)
 }
 
 /* Did the run come to the loops that tell the size? */
-static bool is_told(const tp_program *p, int64_t dim)
+static bool is_known(const tp_program *p, int64_t dim)
 {
-    bool told = true;
-    for (int i = 0; i < p->n_symbols && told; i++)
-        told = !p->late[i] || p->symbols[i] >= 0 || !names_symbol(p, dim, i);
-    return told;
+    bool known = true;
+    for (int i = 0; i < p->n_symbols && known; i++)
+        known = !p->late[i] || p->symbols[i] >= 0 || !names_symbol(p, dim, i);
+    return known;
 }
 
 bool tpi_check_late_equations(const tp_program *p, tpi_at at)
@@ -294,7 +294,7 @@ bool tpi_check_late_equations(const tp_program *p, tpi_at at)
     bool ok = true;
     for (int i = 0; i < p->graph->n_equations && ok && p->n_late; i++) {
         const tpi_equation *e = &p->graph->equations[i];
-        if (!is_late_equation(p, e) || !is_told(p, e->a) || !is_told(p, e->b))
+        if (!is_late_equation(p, e) || !is_known(p, e->a) || !is_known(p, e->b))
             continue;
         const int64_t a = tpi_dim_eval_stride(p->graph->dims, e->a, p->symbols);
         const int64_t b = tpi_dim_eval_stride(p->graph->dims, e->b, p->symbols);

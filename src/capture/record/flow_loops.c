@@ -329,16 +329,16 @@ void tpi_flow_forget_merges(tpi_flow *w)
 static bool note_exit(tpi_loop_exit *x, const tpi_node *head)
 {
     const bool before = x->by_value, new_turns = x->n && head->turns != x->turns[0];
-    const bool differs = x->differs || new_turns, told = differs != x->differs;
+    const bool differs = x->differs || new_turns, news = differs != x->differs;
     x->differs = differs;
     for (int i = 0; i < x->n; i++) {
         const bool full = x->n == TPI_MAX_WAYS && x->reads[i] == head->reads;
         x->by_value |= (full || x->ways[i] == head->way) && x->turns[i] != head->turns;
         if (x->ways[i] == head->way)
-            return told || x->by_value != before;
+            return news || x->by_value != before;
     }
     if (x->n == TPI_MAX_WAYS)
-        return told || x->by_value != before;
+        return news || x->by_value != before;
     x->ways[x->n] = head->way;
     x->reads[x->n] = head->reads;
     x->turns[x->n++] = head->turns;
@@ -361,9 +361,9 @@ typedef struct ways {
 /* A trace goes along an edge. False: that says nothing new of how loops are left. */
 static bool go_on(tpi_flow *w, int from, const tpi_edge *e, ways *way)
 {
-    bool told = false;
+    bool news = false;
     for (int i = e->exit; i >= 0; i = w->exits[i].next)
-        told |= note_exit(&w->exits[i], &w->nodes[w->exits[i].head]);
+        news |= note_exit(&w->exits[i], &w->nodes[w->exits[i].head]);
     const int edge = (int)(e - w->nodes[from].edges);
     way->all = tpi_way_behind(w, way->all, from, edge);
     if (w->nodes[from].look != TPI_LOOK_TRUTH)
@@ -376,7 +376,7 @@ static bool go_on(tpi_flow *w, int from, const tpi_edge *e, ways *way)
     to->turns = e->back ? to->turns + 1 : 0;
     if (e->back && to->turns > w->sites[e->site].most)
         w->sites[e->site].most = to->turns;
-    return told;
+    return news;
 }
 
 bool tpi_flow_recorded(const tpi_flow *w, uint64_t way)
@@ -409,11 +409,11 @@ static bool note_turns(tpi_flow *w, const tpi_trace *t)
         head->way = head->reads = 0;
     }
     ways way = {0, 0};
-    bool told = false;
+    bool news = false;
     for (int i = 0, from = TPI_ENTRY_NODE; i < t->n; from = t->items[i++].node)
-        told |= go_on(w, from, tpi_flow_edge_behind(w, from, t, i - 1), &way);
+        news |= go_on(w, from, tpi_flow_edge_behind(w, from, t, i - 1), &way);
     note_way(w, way.all);
-    return told;
+    return news;
 }
 
 static const tpi_edge *edge_to(const tpi_flow *w, const tpi_trace *t, int i)
@@ -425,7 +425,7 @@ static const tpi_edge *edge_to(const tpi_flow *w, const tpi_trace *t, int i)
 static bool note_merges(tpi_flow *w, const tpi_trace *t)
 {
     uint64_t *later = tpi_flow_followed(w, w->n_merges);
-    bool told = false;
+    bool news = false;
     memset(later, 0, (size_t)w->n_words * sizeof *later);
     for (int i = t->n - 1, next = i; i >= 0; i--) {
         const tpi_edge *e = edge_to(w, t, i);
@@ -438,12 +438,12 @@ static bool note_merges(tpi_flow *w, const tpi_trace *t)
         }
         uint64_t *followed = tpi_flow_followed(w, e->merge);
         for (int k = 0; k < w->n_words; k++) {
-            told |= later[k] & ~followed[k];
+            news |= later[k] & ~followed[k];
             followed[k] |= later[k];
         }
         next = i;
     }
-    return told;
+    return news;
 }
 
 static void set_limits(tpi_flow *w)

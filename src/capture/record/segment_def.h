@@ -12,8 +12,8 @@
  * and kernels. */
 struct tpi_shared {
     tpi_shared *next;
-    char *text;     /* of the graph; from tp_alloc */
-    tpi_str untold; /* and what it does not say: which kernels of the user's are called */
+    char *text;        /* of the graph; from tp_alloc */
+    tpi_str unwritten; /* and what it does not say: which kernels of the user's are called */
     tp_program *program;
     int *symbol_of; /* by number of a symbol in the program: its number in the segment */
     bool ready, failed;

@@ -16,7 +16,7 @@ bool tpi_attr_is_size(const tpi_op *op, int flat)
     return false;
 }
 
-size_t tpi_told_attrs(const tpi_op *op)
+size_t tpi_text_attrs(const tpi_op *op)
 {
     size_t end = 0;
     for (const tpi_attr *t = op->attrs; t && t->name; t++) {
@@ -29,7 +29,8 @@ size_t tpi_told_attrs(const tpi_op *op)
 
 bool tpi_attrs_alike(const tpi_op *op, const void *a, const void *b)
 {
-    const size_t end = tpi_told_attrs(op), rest = op->attrs_size > end ? op->attrs_size - end : 0;
+    const size_t end = tpi_text_attrs(op),
+                 rest = op->attrs_size > end ? op->attrs_size - end : 0;
     if (rest && memcmp((const char *)a + end, (const char *)b + end, rest) != 0)
         return false;
     for (const tpi_attr *t = op->attrs; t && t->name; t++) {

@@ -242,6 +242,12 @@ static void fail_impure(tp_function *f, tpi_at at, int n_out, tp_tensor **out)
     }
 }
 
+/* May it be that only a first call does it, as C code does that makes its variables when they are first needed? */
+static bool prepares(tpi_why why)
+{
+    return why == TPI_WHY_effects || why == TPI_WHY_retained || why == TPI_WHY_outside;
+}
+
 void tpi_pure_end(tp_function *f, tpi_at at, tpi_trace *t, tp_tensor *const *in, int n_out,
                   tp_tensor **out)
 {
@@ -256,7 +262,9 @@ void tpi_pure_end(tp_function *f, tpi_at at, tpi_trace *t, tp_tensor *const *in,
         tpi_relaunch_end(f, at, t, in, n_out, out);
         return;
     }
-    if (!tpi_trace_let_go(t)) {
+    const bool first = !p->prepared && p->n_flows == 0 && prepares(t->why);
+    p->prepared = true;
+    if (first || !tpi_trace_let_go(t)) {
         tpi_trace_free(t);
         return;
     }

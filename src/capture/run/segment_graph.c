@@ -220,25 +220,25 @@ static void find_symbols(tp_ctx *ctx, tpi_shared *p)
     }
 }
 
-static void put_untold(const tp_graph *g, tpi_str *out)
+static void put_unwritten(const tp_graph *g, tpi_str *out)
 {
     for (int i = 0; i < g->n_nodes; i++) {
         const tp_tensor *t = g->nodes[i];
         tpi_body *bodies[2];
         const int n = tpi_is_block(t) ? tpi_bodies_of(t, bodies) : 0;
         for (int k = 0; k < n; k++)
-            put_untold(bodies[k]->graph, out);
+            put_unwritten(bodies[k]->graph, out);
         if (!t->op->own)
             continue;
-        const size_t told = tpi_told_attrs(t->op);
-        tpi_str_add(out, (const char *)t->attrs + told, t->op->attrs_size - told);
+        const size_t end = tpi_text_attrs(t->op);
+        tpi_str_add(out, (const char *)t->attrs + end, t->op->attrs_size - end);
     }
 }
 
-static bool is_of(const tpi_shared *p, const char *text, const tpi_str *untold)
+static bool is_of(const tpi_shared *p, const char *text, const tpi_str *unwritten)
 {
-    return strcmp(p->text, text) == 0 && p->untold.len == untold->len &&
-           (!untold->len || memcmp(p->untold.text, untold->text, untold->len) == 0);
+    return strcmp(p->text, text) == 0 && p->unwritten.len == unwritten->len &&
+           (!unwritten->len || memcmp(p->unwritten.text, unwritten->text, unwritten->len) == 0);
 }
 
 tpi_shared *tpi_shared_for(tp_function *f, tp_graph *g, tpi_at at, int n_in, int n_out,
@@ -246,24 +246,24 @@ tpi_shared *tpi_shared_for(tp_function *f, tp_graph *g, tpi_at at, int n_in, int
 {
     tpi_mem *m = &f->ctx->mem;
     char *text = tp_graph_text(g);
-    tpi_str untold = TPI_STR(m);
-    put_untold(g, &untold);
-    const bool known = text && !untold.failed;
+    tpi_str unwritten = TPI_STR(m);
+    put_unwritten(g, &unwritten);
+    const bool known = text && !unwritten.failed;
     for (tpi_shared *p = f->programs; p && known; p = p->next)
-        if (is_of(p, text, &untold)) {
+        if (is_of(p, text, &unwritten)) {
             tp_free(f->ctx, text);
-            tpi_str_free(&untold);
+            tpi_str_free(&unwritten);
             return p;
         }
     tpi_shared *p = known ? tpi_take(m, sizeof *p) : NULL;
     if (!p) {
         tp_free(f->ctx, text);
-        tpi_str_free(&untold);
+        tpi_str_free(&unwritten);
         return NULL;
     }
     *p = (tpi_shared){.next = f->programs,
                       .text = text,
-                      .untold = untold,
+                      .unwritten = unwritten,
                       .waits = waits && tpi_has_compiler(f)};
     p->program = compile(f, g, at, n_in, n_out,
                          p->waits              ? TP_ENGINE_TILES
@@ -331,7 +331,7 @@ void tpi_shared_free(tp_function *f)
         tpi_give_back(&f->ctx->mem, p->pointers, (size_t)n_pointers * sizeof *p->pointers);
         tp_program_free(p->program);
         tp_free(f->ctx, p->text);
-        tpi_str_free(&p->untold);
+        tpi_str_free(&p->unwritten);
         tpi_give_back(&f->ctx->mem, p, sizeof *p);
     }
     f->programs = NULL;

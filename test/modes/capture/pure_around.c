@@ -329,6 +329,34 @@ static void keeps(bed *b)
     }
 }
 
+/* A weight that is made when it is first needed. */
+BODY(making)
+{
+    world *s = user;
+    s->ran++;
+    if (!s->kept)
+        s->kept = tp_retain(tp_variable(tp_full(s->b->tp, TP_F32, TP_DIMS(2), 0.25), "made"));
+    out[0] = tp_matmul(in[0], s->w);
+    tp_assign(s->kept, tp_add(s->kept, tp_sum(out[0], TP_DIMS(0), false)));
+    out[0] = tp_add(out[0], s->kept);
+}
+
+static void makes_once(bed *b)
+{
+    world s;
+    prepare(&s, b);
+    tp_function *f = make_pure(b, "making", making, &s);
+    for (int i = 0; i < 10; i++) {
+        tp_scope_begin(b->tp);
+        note(b, "y", call1(f, input(b, i)));
+        note(b, "made", s.kept);
+        tp_scope_end(b->tp);
+    }
+    EXPECT_RAN(&s, 2, 5);
+    tp_release(s.kept);
+    note_error(b, "error");
+}
+
 /* On each side another weight. */
 BODY(choosing)
 {
@@ -515,7 +543,7 @@ int main(void)
     const struct CMUnitTest tests[] = {
         ATTACK(inner_watch),  ATTACK(two_levels),   ATTACK(seeds),      ATTACK(places),
         ATTACK(keeps),        ATTACK(acts),         ATTACK(marks_late), ATTACK(holds),
-        ATTACK(wrapped_anew), ATTACK(wrapped_once), ATTACK(refused),
+        ATTACK(wrapped_anew), ATTACK(wrapped_once), ATTACK(refused),    ATTACK(makes_once),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }
