@@ -254,17 +254,9 @@ static tp_tensor *meddling_loss(void *user)
         tp_scope_begin(tp);
         tp_scope_begin(tp);
         return rosenbrock(p);
-    case 3:
-        tp_recording(tp, false);
-        tp_recording(tp, true);
+    default:
         tp_scope_end(tp);
         return rosenbrock(p);
-    default: {
-        tp_tensor *u = p->w[0];
-        tp_if (tp_lt(u, 0), &u)
-            return rosenbrock(p);
-        return rosenbrock(p);
-    }
     }
 }
 
@@ -276,16 +268,16 @@ static void is_left_alone(void **state)
         "L-BFGS is freed while a step of it runs",
         NULL,
         "the body of \"loss\" ends a scope that it did not begin",
-        NULL,
     };
     problem plain = valley(tp, TP_F64, NULL);
     tp_tensor *want = tp_lbfgs_step(plain.l, rosenbrock, &plain);
-    for (int i = 0; i < 5; i++) {
+    for (int i = 0; i < 4; i++) {
         problem p = valley(tp, TP_F64, NULL);
         p.n = i;
         tp_scope_begin(tp);
         tp_tensor *got = tp_lbfgs_step(p.l, meddling_loss, &p);
-        assert_true(tp_failed(got) == (i == 0));
+        if (tp_failed(got) != (i == 0))
+            fail_msg("%d: %s", i, tp_error_message(tp));
         if (texts[i])
             EXPECT_ERROR(tp, TP_E_STATE, texts[i]);
         else

@@ -407,12 +407,13 @@ static void is_left_alone(void **state)
                                           .update = meddling_update,
                                           .options_size = sizeof(meddler *),
                                           .first = meddling_first};
-    static const char *const texts[] = {NULL,
-                                        "the optimizer is freed while a step of it runs",
-                                        "a step of this optimizer runs already",
-                                        "a step of this optimizer runs already",
-                                        "a schedule in a step",
-                                        "the body of \"meddler\" ends a scope"};
+    static const char *const texts[] = {
+        NULL,
+        "the optimizer is freed while a step of it runs",
+        "a step of this optimizer runs already",
+        "a step of this optimizer runs already",
+        "a schedule in a step",
+        "the body of \"meddler\" ends a scope that it did not begin"};
     for (int how = 0; how < 6; how++) {
         tp_tensor *w = tp_param(tp_scalar(tp, TP_F32, 3), "w"), *g = tp_scalar(tp, TP_F32, 1);
         meddler m = {.tp = tp, .how = how}, *options = &m;

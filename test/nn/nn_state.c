@@ -251,7 +251,7 @@ typedef struct fit {
 
 static void begin_fit(tp_ctx *tp, fit *f)
 {
-    const tp_loss_scale_options few = {.turns = 3, .first = 0x1p100, .growth = 0x1p20};
+    const tp_loss_scale_options few = {.turns = 2, .first = 0x1p127};
     f->w[0] = tp_param(tp_scalar(tp, TP_F32, -1.2), "u");
     f->w[1] = tp_param(tp_scalar(tp, TP_F32, 1), "v");
     f->l = tp_lbfgs_new(tp, &(tp_lbfgs_options){.turns = 2, .history = 3}, 2, f->w);
@@ -278,7 +278,8 @@ static int fit_on(tp_ctx *tp, fit *f)
         tp_scope_begin(tp);
         tp_tensor *g[2];
         tp_lbfgs_step(f->l, valley, f);
-        tp_grads(tp_loss_scale_apply(f->scale, tp_add(valley(f), f->w[0])), NULL, 2, f->w, g);
+        tp_grads(tp_loss_scale_apply(f->scale, tp_mul(tp_add(valley(f), f->w[0]), 8)), NULL, 2,
+                 f->w, g);
         tp_tensor *finite = tp_loss_scale_unscale(f->scale, 2, g, g);
         taken += tp_truth(tp_optimizer_apply_when(f->o, g, finite));
         tp_loss_scale_update(f->scale, finite);

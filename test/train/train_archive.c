@@ -257,7 +257,7 @@ static void too_many_texts(void **state)
     assert_int_equal(tp_archive_save(tp, FILE_NAME, 1, &item), TP_E_LIMIT);
     EXPECT_ERROR(tp, TP_E_LIMIT,
                  "tp_archive_save: " FILE_NAME
-                 ": its header would have 100000024 bytes; 100000000 "
+                 ": its header would have 100000032 bytes; 100000000 "
                  "at most can be read");
     assert_int_not_equal(access(FILE_NAME, F_OK), 0);
     free(text);
