@@ -139,6 +139,11 @@ static void same_bits(void **state)
         body(&b[1 + i], 1, &in, 2, out);
         tp_name(out[0], "taken");
         tp_name(out[1], "updated");
+        const char *const x_only[] = {"x"}, *const both[] = {"taken", "updated"};
+        assert_int_equal(tp_onnx_save(g, "never.onnx", 1, x_only, 2, both), TP_E_VALUE);
+        EXPECT_ERROR(tp, TP_E_VALUE,
+                     "assign: a model changes no variables: ask for outputs that need no "
+                     "assignment");
         p[i] = tp_graph_compile(g, TP_NAMES("x"), TP_NAMES("taken", "updated"),
                                 &(tp_compile_options){.engine = graphs[i].engine});
     }
