@@ -43,6 +43,15 @@ typedef struct call {
     tp_tensor *const *in;
 } call;
 
+/* The first of out[n] that failed; NULL: none has. */
+static tp_tensor *first_failed(int n, tp_tensor *const *out)
+{
+    for (int i = 0; i < n; i++)
+        if (out[i]->status != TP_OK)
+            return out[i];
+    return NULL;
+}
+
 /* Forward, in a scope of its own, which hands the results out. */
 static tp_status run_forward(const call *c, tp_tensor **out)
 {
@@ -72,10 +81,8 @@ static tp_status run_forward(const call *c, tp_tensor **out)
     tp_scope_end(ctx);
     for (int i = 0; i < c->n_out; i++)
         out[i] = tpi_hand_out(out[i], at);
-    tp_status status = TP_OK;
-    for (int i = 0; i < c->n_out && status == TP_OK; i++)
-        status = (tp_status)out[i]->status;
-    return status;
+    failed = first_failed(c->n_out, out);
+    return failed ? (tp_status)failed->status : TP_OK;
 }
 
 /* ---- the check ------------------------------------------------------------------------------------------ */
@@ -84,15 +91,6 @@ typedef struct checking {
     const call *c;
     tp_tensor **out;
 } checking;
-
-/* The first of out[n] that failed; NULL: none has. */
-static tp_tensor *first_failed(int n, tp_tensor *const *out)
-{
-    for (int i = 0; i < n; i++)
-        if (out[i]->status != TP_OK)
-            return out[i];
-    return NULL;
-}
 
 static tp_tensor *checked_call(void *user, int n, tp_tensor *const *xs)
 {
@@ -117,14 +115,12 @@ static tp_tensor *compare_gradients(const call *c, tp_tensor **out)
         return NULL;
     tp_tensor *failed =
         tpi_grad_check(c->at, checked_call, &(checking){c, out}, c->n_in, c->in, &d);
-    return failed ? failed
-           : d.error <= 1e-5
-               ? NULL
-               : tpi_fail(ctx, c->at, c->rule->name, TP_E_VALUE,
-                          "backward gives %.9g as the gradient of element %lld of "
-                          "argument %d, where differences of forward give %.9g: off "
-                          "by %.3g of max(1, difference)",
-                          d.gradient, (long long)d.at, d.x, d.quotient, d.error);
+    if (failed || d.error <= 1e-5)
+        return failed;
+    return tpi_fail(ctx, c->at, c->rule->name, TP_E_VALUE,
+                    "backward gives %.9g as the gradient of element %lld of argument %d, where "
+                    "differences of forward give %.9g: off by %.3g of max(1, difference)",
+                    d.gradient, (long long)d.at, d.x, d.quotient, d.error);
 }
 
 /* NULL, or the failed tensor that the call gives. */
