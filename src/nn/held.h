@@ -51,5 +51,6 @@ tp_tensor *tpi_changes_commit(const char *file, int line, tpi_changes *c);
 /* The variables of one, and how many; below 0: it is NULL. */
 tp_tensor *const *tpi_average_means(const tp_average *a, int *n);
 tp_tensor *const *tpi_gradient_sums(const tp_gradient_sum *s, int *n);
+tp_tensor *const *tpi_lbfgs_history(const tp_lbfgs *l, int *n);
 
 #endif

@@ -140,6 +140,12 @@ tp_tensor *tp_lbfgs_state(const tp_lbfgs *l, int i)
     return l && i >= 0 && i < N_HISTORY ? l->history[i] : NULL;
 }
 
+tp_tensor *const *tpi_lbfgs_history(const tp_lbfgs *l, int *n)
+{
+    *n = l ? N_HISTORY : -1;
+    return l ? l->history : NULL;
+}
+
 /* ---- the loss along a direction d: phi(t) = f(x + t d) --------------------------------------------- */
 
 /* A step length t, phi(t), phi'(t), and the gradient of f there. All but that are f64. */

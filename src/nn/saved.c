@@ -54,38 +54,6 @@ tp_status(tp_state_add_optimizer)(tp_state *s, const char *prefix, const tp_opti
     return tp_state_add_optimizer_at(NULL, 0, s, prefix, o);
 }
 
-tp_status tp_state_add_lbfgs_at(const char *file, int line, tp_state *s, const char *prefix,
-                                const tp_lbfgs *l)
-{
-    tp_status status = s && l ? TP_OK : tp_state_add(s, NULL, NULL);
-    for (int i = 0; i < tp_lbfgs_n_state(l) && status == TP_OK; i++) {
-        tp_tensor *t = tp_lbfgs_state(l, i);
-        status = add_below(file, line, s, prefix, tp_name_of(t), t);
-    }
-    return status;
-}
-
-tp_status(tp_state_add_lbfgs)(tp_state *s, const char *prefix, const tp_lbfgs *l)
-{
-    return tp_state_add_lbfgs_at(NULL, 0, s, prefix, l);
-}
-
-tp_status tp_state_add_loss_scale_at(const char *file, int line, tp_state *s,
-                                     const char *prefix, const tp_loss_scale *scale)
-{
-    tp_status status = s && scale ? TP_OK : tp_state_add(s, NULL, NULL);
-    for (int i = 0; tp_loss_scale_state(scale, i) && status == TP_OK; i++) {
-        tp_tensor *t = tp_loss_scale_state(scale, i);
-        status = add_below(file, line, s, prefix, tp_name_of(t), t);
-    }
-    return status;
-}
-
-tp_status(tp_state_add_loss_scale)(tp_state *s, const char *prefix, const tp_loss_scale *scale)
-{
-    return tp_state_add_loss_scale_at(NULL, 0, s, prefix, scale);
-}
-
 tp_status tp_state_add_variables_at(const char *file, int line, tp_state *s, const char *prefix,
                                     int n, tp_tensor *const *variables)
 {
