@@ -1,6 +1,6 @@
 #!/bin/sh
-# bench.sh DIR: measures with bench, built in DIR, on one thread and on two, with the examples, and with onnx_ops,
-# where PYTHON (or python3) has the package onnx. Where PEERS is set and PEERS_RUN, a command that measures other
+# bench.sh DIR: measures with bench, built in DIR, on one thread and on two, with the examples, and with onnx_ops and
+# composites, where PYTHON (or python3) has the package onnx, torch. Where PEERS is set and PEERS_RUN, a command that measures other
 # systems, is not, that is tools/peers.sh.
 set -eu
 [ -x "$1/bench" ] || { echo "no benchmark was built in $1" >&2; exit 1; }
@@ -16,4 +16,7 @@ for example in branch hvp maml loops rnn; do
 done
 if [ -x "$1/onnx_ops" ]; then
     "${PYTHON:-python3}" "$(dirname "$0")/../bench/onnx_ops.py" "$1/onnx_ops" || [ $? = 77 ]
+fi
+if [ -x "$1/composites" ]; then
+    "${PYTHON:-python3}" "$(dirname "$0")/../bench/composites.py" "$1/composites" || [ $? = 77 ]
 fi

@@ -3,43 +3,43 @@
 
 /* ---- of Gauss, and gates by the sigmoid ------------------------------------------------------------ */
 
-TPI_FLOAT_COMPOSITE(gelu, (tp_tensor * x), x)
+TPI_ELEMENT_COMPOSITE(gelu, (tp_tensor * x), x)
 {
     tp_tensor *normal = tp_erf(tp_mul(x, 0.70710678118654752));
     return tp_mul(tp_mul(x, 0.5), tp_add(normal, 1));
 }
 
-TPI_FLOAT_COMPOSITE(gelu_tanh, (tp_tensor * x), x)
+TPI_ELEMENT_COMPOSITE(gelu_tanh, (tp_tensor * x), x)
 {
     tp_tensor *cube = tp_mul(tp_mul(x, tp_mul(x, x)), 0.044715);
     tp_tensor *t = tp_tanh(tp_mul(tp_add(x, cube), 0.7978845608028654));
     return tp_mul(tp_mul(x, 0.5), tp_add(t, 1));
 }
 
-TPI_FLOAT_COMPOSITE(silu, (tp_tensor * x), x)
+TPI_ELEMENT_COMPOSITE(silu, (tp_tensor * x), x)
 {
     return tp_mul(x, tp_sigmoid(x));
 }
 
-TPI_FLOAT_COMPOSITE(swish, (tp_tensor * x, double alpha), x, alpha)
+TPI_ELEMENT_COMPOSITE(swish, (tp_tensor * x, double alpha), x, alpha)
 {
     return tp_mul(x, tp_sigmoid(tp_mul(x, alpha)));
 }
 
 /* log(1 + exp(x)) = log(1 + exp(-|x|)) + max(x, 0) */
-TPI_FLOAT_COMPOSITE(softplus, (tp_tensor * x), x)
+TPI_ELEMENT_COMPOSITE(softplus, (tp_tensor * x), x)
 {
     tp_tensor *negative = tp_lt(x, 0);
     tp_tensor *rest = tp_log1p(tp_exp(tp_neg(tpi_turned(at, negative, x))));
     return tp_add(tp_where(negative, 0, x), rest);
 }
 
-TPI_FLOAT_COMPOSITE(logsigmoid, (tp_tensor * x), x)
+TPI_ELEMENT_COMPOSITE(logsigmoid, (tp_tensor * x), x)
 {
     return tp_neg(softplus_of(at, tp_neg(x)));
 }
 
-TPI_FLOAT_COMPOSITE(mish, (tp_tensor * x), x)
+TPI_ELEMENT_COMPOSITE(mish, (tp_tensor * x), x)
 {
     return tp_mul(x, tp_tanh(softplus_of(at, x)));
 }
@@ -54,31 +54,31 @@ static tp_tensor *below_0(tpi_at at, tp_tensor *x, tp_tensor **low)
     return above;
 }
 
-TPI_FLOAT_COMPOSITE(elu, (tp_tensor * x, double alpha), x, alpha)
+TPI_ELEMENT_COMPOSITE(elu, (tp_tensor * x, double alpha), x, alpha)
 {
     tp_tensor *low, *above = below_0(at, x, &low);
     return tp_where(above, x, tp_mul(tp_expm1(low), alpha));
 }
 
-TPI_FLOAT_COMPOSITE(celu, (tp_tensor * x, double alpha), x, alpha)
+TPI_ELEMENT_COMPOSITE(celu, (tp_tensor * x, double alpha), x, alpha)
 {
     tp_tensor *low, *above = below_0(at, x, &low), *scale = tp_scalar_like(x, alpha);
     return tp_where(above, x, tp_mul(tp_expm1(tp_div(low, scale)), scale));
 }
 
-TPI_FLOAT_COMPOSITE(selu, (tp_tensor * x), x)
+TPI_ELEMENT_COMPOSITE(selu, (tp_tensor * x), x)
 {
     return tp_mul(elu_of(at, x, 1.6732632423543772), 1.0507009873554805);
 }
 
 /* ---- pieces of lines --------------------------------------------------------------------------------- */
 
-TPI_FLOAT_COMPOSITE(leaky_relu, (tp_tensor * x, double slope), x, slope)
+TPI_ELEMENT_COMPOSITE(leaky_relu, (tp_tensor * x, double slope), x, slope)
 {
     return tp_where(tp_gt(x, 0), x, tp_mul(x, slope));
 }
 
-TPI_COMPOSITE(tp_prelu, (tp_tensor * x, tp_tensor *slope), x, slope)
+static tp_tensor *prelu_of(tpi_at at, tp_tensor *x, tp_tensor *slope)
 {
     tp_tensor *failed = tpi_refuse_pair(at, "prelu", false, &x, &slope);
     if (failed)
@@ -87,28 +87,35 @@ TPI_COMPOSITE(tp_prelu, (tp_tensor * x, tp_tensor *slope), x, slope)
     return tp_where(above, x, tp_mul(low, slope));
 }
 
-TPI_FLOAT_COMPOSITE(relu6, (tp_tensor * x), x)
+TPI_FUSED(prelu, true, in[0], in[1])
+TPI_COMPOSITE(tp_prelu, (tp_tensor * x, tp_tensor *slope), x, slope)
+{
+    tp_tensor *y = TPI_FUSE(prelu, (x, slope));
+    return y ? y : prelu_of(at, x, slope);
+}
+
+TPI_ELEMENT_COMPOSITE(relu6, (tp_tensor * x), x)
 {
     tp_tensor *six = tp_scalar_like(x, 6);
     return tp_where(tp_ge(x, six), six, tp_relu(x));
 }
 
-TPI_FLOAT_COMPOSITE(hardsigmoid, (tp_tensor * x), x)
+TPI_ELEMENT_COMPOSITE(hardsigmoid, (tp_tensor * x), x)
 {
     return tp_div(relu6_of(at, tp_add(x, 3)), 6);
 }
 
-TPI_FLOAT_COMPOSITE(hardswish, (tp_tensor * x), x)
+TPI_ELEMENT_COMPOSITE(hardswish, (tp_tensor * x), x)
 {
     return tp_mul(x, hardsigmoid_of(at, x));
 }
 
-TPI_FLOAT_COMPOSITE(threshold, (tp_tensor * x, double bound, double value), x, bound, value)
+TPI_ELEMENT_COMPOSITE(threshold, (tp_tensor * x, double bound, double value), x, bound, value)
 {
     return tp_where(tp_le(x, bound), value, x);
 }
 
-TPI_COMPOSITE(tp_shrink, (tp_tensor * x, double bound, double bias), x, bound, bias)
+static tp_tensor *shrink_of(tpi_at at, tp_tensor *x, double bound, double bias)
 {
     tp_tensor *limit = tp_scalar_like(x, bound), *off = tp_scalar_like(x, bias);
     tp_tensor *negative = tp_lt(x, 0);
@@ -117,7 +124,14 @@ TPI_COMPOSITE(tp_shrink, (tp_tensor * x, double bound, double bias), x, bound, b
     return tp_where(near, 0, nearer);
 }
 
-TPI_FLOAT_COMPOSITE(softsign, (tp_tensor * x), x)
+TPI_FUSED(shrink, true, in[0], v[0], v[1])
+TPI_COMPOSITE(tp_shrink, (tp_tensor * x, double bound, double bias), x, bound, bias)
+{
+    tp_tensor *y = TPI_FUSE(shrink, (x), bound, bias);
+    return y ? y : shrink_of(at, x, bound, bias);
+}
+
+TPI_ELEMENT_COMPOSITE(softsign, (tp_tensor * x), x)
 {
     return tp_div(x, tp_add(tp_abs(x), 1));
 }

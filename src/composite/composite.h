@@ -4,6 +4,7 @@
 #define TAPIR_COMPOSITE_H
 
 #include "base/float_mode.h"
+#include "op/fused.h"
 #include "op/sizes.h"
 #include "tapir/control.h"
 #include "tapir/indexing.h"
@@ -120,5 +121,34 @@ tp_tensor *tpi_attention(tpi_at at, tp_tensor *q, tp_tensor *k, tp_tensor *v,
         return failed ? failed : name##_of(at, __VA_ARGS__);                                   \
     }                                                                                          \
     static tp_tensor *name##_of(tpi_at at, TPI_COMPOSITE_LIST params)
+
+/* Of a composite whose ops are name_of(at, operands in[] and numbers v[]): what TPI_FUSE takes. */
+#define TPI_FUSED(name, elements, ...)                                                         \
+    static tp_tensor *name##_ops(tpi_at at, tp_tensor *const *in, const double *v)             \
+    {                                                                                          \
+        (void)v;                                                                               \
+        return name##_of(at, __VA_ARGS__);                                                     \
+    }                                                                                          \
+    static const tpi_fused name##_fused = {#name, name##_ops, elements};
+/* Its result for operands in parentheses and the numbers behind them, or NULL: see tpi_fuse. */
+#define TPI_FUSE(name, operands, ...)                                                          \
+    tpi_fuse(at, &(const tpi_fused_call){&name##_fused, TPI_IN operands, {__VA_ARGS__}})
+
+/* The same as TPI_FLOAT_COMPOSITE of a function of single elements, and fused. */
+#define TPI_ELEMENT_COMPOSITE(name, params, ...)                                               \
+    static tp_tensor *name##_of(tpi_at at, TPI_COMPOSITE_LIST params);                         \
+    TPI_FUSED(name, true, TPI_4TH(__VA_ARGS__, TPI_ELEMENT_2, TPI_ELEMENT_1, TPI_ELEMENT_0, )) \
+    TPI_COMPOSITE(tp_##name, params, __VA_ARGS__)                                              \
+    {                                                                                          \
+        tp_tensor *y = tpi_refuse_float(at, #name, TPI_IN(x));                                 \
+        y = y ? y : TPI_FUSE(name, (x), TPI_BEHIND_1ST(__VA_ARGS__));                          \
+        return y ? y : name##_of(at, __VA_ARGS__);                                             \
+    }                                                                                          \
+    static tp_tensor *name##_of(tpi_at at, TPI_COMPOSITE_LIST params)
+#define TPI_ELEMENT_0 in[0]
+#define TPI_ELEMENT_1 in[0], v[0]
+#define TPI_ELEMENT_2 in[0], v[0], v[1]
+#define TPI_4TH(a, b, c, d, ...) d
+#define TPI_BEHIND_1ST(a, ...) __VA_ARGS__
 
 #endif

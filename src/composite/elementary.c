@@ -31,7 +31,7 @@ static tp_tensor *as_type_of(tpi_at at, tp_tensor *x, tp_tensor *y)
 
 /* ---- exponential ------------------------------------------------------------------------------ */
 
-TPI_FLOAT_COMPOSITE(exp2, (tp_tensor * x), x)
+TPI_ELEMENT_COMPOSITE(exp2, (tp_tensor * x), x)
 {
     return tp_pow(2, x);
 }
@@ -48,24 +48,24 @@ static tp_tensor *log_to_base(tpi_at at, tp_tensor *x, double base, double facto
     return tp_add(y, tp_detach(tp_where(exact, tp_sub(whole, y), 0)));
 }
 
-TPI_FLOAT_COMPOSITE(log2, (tp_tensor * x), x)
+TPI_ELEMENT_COMPOSITE(log2, (tp_tensor * x), x)
 {
     return log_to_base(at, x, 2, 1.4426950408889634);
 }
 
-TPI_FLOAT_COMPOSITE(log10, (tp_tensor * x), x)
+TPI_ELEMENT_COMPOSITE(log10, (tp_tensor * x), x)
 {
     return log_to_base(at, x, 10, 0.43429448190325183);
 }
 
-TPI_FLOAT_COMPOSITE(reciprocal, (tp_tensor * x), x)
+TPI_ELEMENT_COMPOSITE(reciprocal, (tp_tensor * x), x)
 {
     return tp_div(1, x);
 }
 
 /* ---- trigonometric ------------------------------------------------------------------------------ */
 
-TPI_FLOAT_COMPOSITE(tan, (tp_tensor * x), x)
+TPI_ELEMENT_COMPOSITE(tan, (tp_tensor * x), x)
 {
     return tp_div(tp_sin(x), tp_cos(x));
 }
@@ -95,7 +95,7 @@ static tp_tensor *angle(tpi_at at, tp_tensor *a, tp_tensor *b)
     return tp_where(middle, tp_add(base, rest), rest);
 }
 
-TPI_FLOAT_COMPOSITE(atan, (tp_tensor * x), x)
+TPI_ELEMENT_COMPOSITE(atan, (tp_tensor * x), x)
 {
     tp_tensor *negative = tp_lt(x, 0);
     return tpi_turned(at, negative,
@@ -103,14 +103,14 @@ TPI_FLOAT_COMPOSITE(atan, (tp_tensor * x), x)
 }
 
 /* sqrt(1 - x^2) as a product of two, so that the gradient at the ends is infinite and no 0 times infinity. */
-TPI_FLOAT_COMPOSITE(asin, (tp_tensor * x), x)
+TPI_ELEMENT_COMPOSITE(asin, (tp_tensor * x), x)
 {
     tp_tensor *one = tp_scalar_like(x, 1), *negative = tp_lt(x, 0);
     tp_tensor *other = tp_mul(tp_sqrt(tp_sub(one, x)), tp_sqrt(tp_add(one, x)));
     return tpi_turned(at, negative, angle(at, tpi_turned(at, negative, x), other));
 }
 
-TPI_FLOAT_COMPOSITE(acos, (tp_tensor * x), x)
+TPI_ELEMENT_COMPOSITE(acos, (tp_tensor * x), x)
 {
     tp_tensor *one = tp_scalar_like(x, 1);
     tp_tensor *half = angle(at, tp_sqrt(tp_sub(one, x)), tp_sqrt(tp_add(one, x)));
@@ -166,7 +166,7 @@ static tp_tensor *half_exp_of_large(tpi_at at, tp_tensor *x, tp_tensor **large,
 }
 
 /* With e = exp(x) - 1: (e + e / (e + 1)) / 2 */
-TPI_FLOAT_COMPOSITE(sinh, (tp_tensor * x), x)
+TPI_ELEMENT_COMPOSITE(sinh, (tp_tensor * x), x)
 {
     tp_tensor *negative = tp_lt(x, 0), *large, *rest;
     tp_tensor *far = half_exp_of_large(at, tpi_turned(at, negative, x), &large, &rest);
@@ -175,7 +175,7 @@ TPI_FLOAT_COMPOSITE(sinh, (tp_tensor * x), x)
     return tpi_turned(at, negative, tp_where(large, far, near));
 }
 
-TPI_FLOAT_COMPOSITE(cosh, (tp_tensor * x), x)
+TPI_ELEMENT_COMPOSITE(cosh, (tp_tensor * x), x)
 {
     tp_tensor *large, *rest;
     tp_tensor *far = half_exp_of_large(at, tpi_turned(at, tp_lt(x, 0), x), &large, &rest);
@@ -195,7 +195,7 @@ static tp_tensor *log_of_twice_large(tpi_at at, tp_tensor *x, tp_tensor **large,
 }
 
 /* log(x + sqrt(1 + x^2)) */
-TPI_FLOAT_COMPOSITE(asinh, (tp_tensor * x), x)
+TPI_ELEMENT_COMPOSITE(asinh, (tp_tensor * x), x)
 {
     tp_tensor *negative = tp_lt(x, 0), *large, *rest;
     tp_tensor *far = log_of_twice_large(at, tpi_turned(at, negative, x), &large, &rest);
@@ -205,7 +205,7 @@ TPI_FLOAT_COMPOSITE(asinh, (tp_tensor * x), x)
 }
 
 /* log(x + sqrt(x^2 - 1)), with t = x - 1 */
-TPI_FLOAT_COMPOSITE(acosh, (tp_tensor * x), x)
+TPI_ELEMENT_COMPOSITE(acosh, (tp_tensor * x), x)
 {
     tp_tensor *large, *rest, *far = log_of_twice_large(at, x, &large, &rest);
     tp_tensor *t = tp_add(rest, -1);
@@ -213,7 +213,7 @@ TPI_FLOAT_COMPOSITE(acosh, (tp_tensor * x), x)
     return tp_where(large, far, tp_log1p(tp_add(t, root)));
 }
 
-TPI_FLOAT_COMPOSITE(atanh, (tp_tensor * x), x)
+TPI_ELEMENT_COMPOSITE(atanh, (tp_tensor * x), x)
 {
     return tp_mul(tp_sub(tp_log1p(x), tp_log1p(tp_neg(x))), 0.5);
 }
@@ -239,7 +239,7 @@ static tp_tensor *exp_of_minus_square(tpi_at at, tp_tensor *x)
     return tp_mul(tp_exp(tp_neg(tp_mul(head, head))), tp_exp(rest));
 }
 
-TPI_FLOAT_COMPOSITE(erfc, (tp_tensor * x), x)
+TPI_ELEMENT_COMPOSITE(erfc, (tp_tensor * x), x)
 {
     tp_tensor *v = wide(at, x), *bound = tp_scalar_like(v, 0.5), *end = tp_scalar_like(v, 28);
     tp_tensor *small = tp_lt(v, bound);
@@ -302,7 +302,7 @@ static tp_tensor *outer_quantile(tpi_at at, tp_tensor *size)
     return tp_div(over, under);
 }
 
-TPI_FLOAT_COMPOSITE(erfinv, (tp_tensor * x), x)
+TPI_ELEMENT_COMPOSITE(erfinv, (tp_tensor * x), x)
 {
     tp_tensor *v = wide(at, x), *zero = tp_scalar_like(v, 0), *bound = tp_scalar_like(v, 0.85);
     tp_tensor *negative = tp_lt(v, 0), *size = tpi_turned(at, negative, v);
@@ -364,7 +364,7 @@ static tp_tensor *log_of_reflection(tpi_at at, tp_tensor *x)
     return tp_neg(tp_add(tp_log(r), tp_log(tp_div(tp_sin(turn), turn))));
 }
 
-TPI_FLOAT_COMPOSITE(lgamma, (tp_tensor * x), x)
+TPI_ELEMENT_COMPOSITE(lgamma, (tp_tensor * x), x)
 {
     tp_tensor *v = wide(at, x), *half = tp_scalar_like(v, 0.5);
     tp_tensor *left = tp_lt(v, half), *low = tp_scalar_like(v, 8.5);

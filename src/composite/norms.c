@@ -55,8 +55,8 @@ static tp_tensor *refuse_last(tpi_at at, const char *what, tp_tensor *x, tp_tens
     return tpi_refuse_number(at, what, x, "eps", eps, 0, DBL_MAX);
 }
 
-TPI_COMPOSITE(tp_layer_norm, (tp_tensor * x, tp_tensor *scale, tp_tensor *shift, double eps), x,
-              scale, shift, eps)
+static tp_tensor *layer_norm_of(tpi_at at, tp_tensor *x, tp_tensor *scale, tp_tensor *shift,
+                                double eps)
 {
     tp_tensor *failed = refuse_last(at, "layer_norm", x, scale, shift, eps);
     if (failed)
@@ -65,13 +65,28 @@ TPI_COMPOSITE(tp_layer_norm, (tp_tensor * x, tp_tensor *scale, tp_tensor *shift,
     return scaled(at, tpi_standardise(at, x, 1, &last, eps).y, scale, shift);
 }
 
-TPI_COMPOSITE(tp_rms_norm, (tp_tensor * x, tp_tensor *scale, double eps), x, scale, eps)
+TPI_FUSED(layer_norm, false, in[0], in[1], in[2], v[0])
+TPI_COMPOSITE(tp_layer_norm, (tp_tensor * x, tp_tensor *scale, tp_tensor *shift, double eps), x,
+              scale, shift, eps)
+{
+    tp_tensor *y = TPI_FUSE(layer_norm, (x, scale, shift), eps);
+    return y ? y : layer_norm_of(at, x, scale, shift, eps);
+}
+
+static tp_tensor *rms_norm_of(tpi_at at, tp_tensor *x, tp_tensor *scale, double eps)
 {
     tp_tensor *failed = refuse_last(at, "rms_norm", x, scale, NULL, eps);
     if (failed)
         return failed;
     const int64_t last = x->rank - 1;
     return scaled(at, tpi_over_rms(at, x, 1, &last, eps), scale, NULL);
+}
+
+TPI_FUSED(rms_norm, false, in[0], in[1], v[0])
+TPI_COMPOSITE(tp_rms_norm, (tp_tensor * x, tp_tensor *scale, double eps), x, scale, eps)
+{
+    tp_tensor *y = TPI_FUSE(rms_norm, (x, scale), eps);
+    return y ? y : rms_norm_of(at, x, scale, eps);
 }
 
 /* ---- with channels along axis 1 -------------------------------------------------------------------- */
@@ -105,9 +120,8 @@ static tp_tensor *scaled_channels(tpi_at at, const tp_tensor *x, tp_tensor *y, t
     return scaled(at, y, per_channel(at, x, scale), per_channel(at, x, shift));
 }
 
-TPI_COMPOSITE(tp_group_norm,
-              (tp_tensor * x, int64_t groups, tp_tensor *scale, tp_tensor *shift, double eps),
-              x, groups, scale, shift, eps)
+static tp_tensor *group_norm_of(tpi_at at, tp_tensor *x, int64_t groups, tp_tensor *scale,
+                                tp_tensor *shift, double eps)
 {
     const char *what = "group_norm";
     tp_tensor *failed = refuse_channels(at, what, x, scale, shift, eps);
@@ -122,8 +136,18 @@ TPI_COMPOSITE(tp_group_norm,
     return scaled_channels(at, x, tp_reshape(y, x->rank, x->shape), scale, shift);
 }
 
-TPI_COMPOSITE(tp_instance_norm, (tp_tensor * x, tp_tensor *scale, tp_tensor *shift, double eps),
-              x, scale, shift, eps)
+TPI_FUSED(group_norm, false, in[0], (int64_t)v[0], in[1], in[2], v[1])
+TPI_COMPOSITE(tp_group_norm,
+              (tp_tensor * x, int64_t groups, tp_tensor *scale, tp_tensor *shift, double eps),
+              x, groups, scale, shift, eps)
+{
+    const bool few = groups > 0 && groups < INT32_MAX; /* as a double is, too */
+    tp_tensor *y = !few ? NULL : TPI_FUSE(group_norm, (x, scale, shift), (double)groups, eps);
+    return y ? y : group_norm_of(at, x, groups, scale, shift, eps);
+}
+
+static tp_tensor *instance_norm_of(tpi_at at, tp_tensor *x, tp_tensor *scale, tp_tensor *shift,
+                                   double eps)
 {
     const char *what = "instance_norm";
     tp_tensor *failed = refuse_channels(at, what, x, scale, shift, eps);
@@ -135,6 +159,14 @@ TPI_COMPOSITE(tp_instance_norm, (tp_tensor * x, tp_tensor *scale, tp_tensor *shi
     static const int64_t spatial[] = {2, 3, 4, 5, 6, 7};
     tp_tensor *y = tpi_standardise(at, x, x->rank - 2, spatial, eps).y;
     return scaled_channels(at, x, y, scale, shift);
+}
+
+TPI_FUSED(instance_norm, false, in[0], in[1], in[2], v[0])
+TPI_COMPOSITE(tp_instance_norm, (tp_tensor * x, tp_tensor *scale, tp_tensor *shift, double eps),
+              x, scale, shift, eps)
+{
+    tp_tensor *y = TPI_FUSE(instance_norm, (x, scale, shift), eps);
+    return y ? y : instance_norm_of(at, x, scale, shift, eps);
 }
 
 /* The squares of `size` neighbouring channels are added up as slices of one padded tensor. */
@@ -173,10 +205,8 @@ TPI_COMPOSITE(tp_local_response_norm,
 
 /* ---- batch normalisation ------------------------------------------------------------------------ */
 
-TPI_COMPOSITE(tp_batch_norm,
-              (tp_tensor * x, tp_tensor *scale, tp_tensor *shift, tp_tensor *mean,
-               tp_tensor *var, double eps),
-              x, scale, shift, mean, var, eps)
+static tp_tensor *batch_norm_of(tpi_at at, tp_tensor *x, tp_tensor *scale, tp_tensor *shift,
+                                tp_tensor *mean, tp_tensor *var, double eps)
 {
     const char *what = "batch_norm";
     tp_tensor *failed = refuse_channels(at, what, x, scale, shift, eps);
@@ -191,6 +221,16 @@ TPI_COMPOSITE(tp_batch_norm,
     tp_tensor *away = tp_sub(x, per_channel(at, x, mean));
     tp_tensor *y = tp_mul(away, per_channel(at, x, factor));
     return shift ? tp_add(y, per_channel(at, x, shift)) : y;
+}
+
+TPI_FUSED(batch_norm, false, in[0], in[1], in[2], in[3], in[4], v[0])
+TPI_COMPOSITE(tp_batch_norm,
+              (tp_tensor * x, tp_tensor *scale, tp_tensor *shift, tp_tensor *mean,
+               tp_tensor *var, double eps),
+              x, scale, shift, mean, var, eps)
+{
+    tp_tensor *y = TPI_FUSE(batch_norm, (x, scale, shift, mean, var), eps);
+    return y ? y : batch_norm_of(at, x, scale, shift, mean, var, eps);
 }
 
 /* running += momentum * (now - running); `now` [1, c, 1, ...] */
@@ -269,7 +309,7 @@ tp_tensor *tpi_distance(tpi_at at, tp_tensor *a, tp_tensor *b)
     return tp_squeeze(norm_along(at, away, 2, away->rank - 1, 0), -1);
 }
 
-TPI_COMPOSITE(tp_normalize, (tp_tensor * x, double p, int axis, double eps), x, p, axis, eps)
+static tp_tensor *normalize_of(tpi_at at, tp_tensor *x, double p, int axis, double eps)
 {
     const char *what = "normalize";
     tp_tensor *failed = tpi_refuse_float(at, what, TPI_IN(x));
@@ -281,4 +321,11 @@ TPI_COMPOSITE(tp_normalize, (tp_tensor * x, double p, int axis, double eps), x, 
         return failed;
     tp_tensor *norm = norm_along(at, x, p, along, eps > 0 ? eps : 1);
     return tp_div(x, eps > 0 ? tp_max(norm, tp_scalar_like(norm, eps)) : norm);
+}
+
+TPI_FUSED(normalize, false, in[0], v[0], (int)v[1], v[2])
+TPI_COMPOSITE(tp_normalize, (tp_tensor * x, double p, int axis, double eps), x, p, axis, eps)
+{
+    tp_tensor *y = TPI_FUSE(normalize, (x), p, axis, eps);
+    return y ? y : normalize_of(at, x, p, axis, eps);
 }

@@ -15,7 +15,7 @@ static tp_tensor *below_max(tpi_at at, const char *what, tp_tensor *x, int64_t *
     return tp_sub(x, tp_detach(tp_reduce_max(x, 1, axis, true)));
 }
 
-TPI_COMPOSITE(tp_softmax, (tp_tensor * x, int axis), x, axis)
+static tp_tensor *softmax_of(tpi_at at, tp_tensor *x, int axis)
 {
     tp_tensor *failed;
     int64_t a = axis;
@@ -27,6 +27,13 @@ TPI_COMPOSITE(tp_softmax, (tp_tensor * x, int axis), x, axis)
     return tp_mul(e, share);
 }
 
+TPI_FUSED(softmax, false, in[0], (int)v[0])
+TPI_COMPOSITE(tp_softmax, (tp_tensor * x, int axis), x, axis)
+{
+    tp_tensor *y = TPI_FUSE(softmax, (x), axis);
+    return y ? y : softmax_of(at, x, axis);
+}
+
 tp_tensor *tpi_log_softmax(tpi_at at, const char *what, tp_tensor *x, int64_t axis)
 {
     tp_tensor *failed;
@@ -36,9 +43,16 @@ tp_tensor *tpi_log_softmax(tpi_at at, const char *what, tp_tensor *x, int64_t ax
     return tp_sub(below, tp_log(tp_sum(tp_exp(below), 1, &axis, true)));
 }
 
-TPI_COMPOSITE(tp_log_softmax, (tp_tensor * x, int axis), x, axis)
+static tp_tensor *log_softmax_of(tpi_at at, tp_tensor *x, int axis)
 {
     return tpi_log_softmax(at, "log_softmax", x, axis);
+}
+
+TPI_FUSED(log_softmax, false, in[0], (int)v[0])
+TPI_COMPOSITE(tp_log_softmax, (tp_tensor * x, int axis), x, axis)
+{
+    tp_tensor *y = TPI_FUSE(log_softmax, (x), axis);
+    return y ? y : log_softmax_of(at, x, axis);
 }
 
 TPI_COMPOSITE(tp_hardmax, (tp_tensor * x, int axis), x, axis)

@@ -270,6 +270,7 @@ struct tp_ctx {
     tp_tensor *retained;   /* list of those with retains > 0 */
     uint64_t retained_sum; /* changes with what is in it, and how often */
     tpi_owned objects;     /* ring of graphs and programs */
+    tpi_owned *fused;      /* programs of fused composites, one of them; NULL: there are none */
     tpi_hung *hung;        /* in the order in which they were hung on */
     int32_t n_hung, hung_size;
     uint64_t hooks_made, hooks_changed;

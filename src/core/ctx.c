@@ -187,6 +187,11 @@ void tp_trim(tp_ctx *tp)
     if (!tp)
         return;
     forget_numbers(tp);
+    if (tp->fused) {
+        tpi_owned *o = tp->fused;
+        tpi_object_remove(o);
+        o->free(o);
+    }
     tpi_mem_trim(&tp->mem);
 }
 

@@ -2,6 +2,7 @@
 #include "base/env.h"
 #include "base/float_mode.h"
 #include "ir/body.h"
+#include "op/fused.h"
 #include "pass/leave.h"
 #include "pass/optimize.h"
 #include "pass/prune.h"
@@ -12,6 +13,10 @@
 #include "run/trial.h"
 
 #include <string.h>
+
+/* Where programs are linked, those of fused composites are. */
+__attribute__((used)) static tp_tensor *(*const fused)(tp_ctx *ctx, tpi_at at,
+                                                       const tpi_fused_call *c) = tpi_fused_run;
 
 /* ---- making ------------------------------------------------------------------------------------ */
 

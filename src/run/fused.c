@@ -1,0 +1,181 @@
+/* The programs of fused composites: one for an element type and all that is not the first size, kept in the context. */
+#include "op/fused.h"
+
+#include "run/program.h"
+
+#include <stdio.h>
+#include <string.h>
+
+enum { PROGRAMS = 32 };
+
+/* What a program is for. Zeroed before it is filled, and without padding. */
+typedef struct fused_key {
+    const tpi_fused *what;
+    double v[TPI_FUSED_NUMBERS];
+    int64_t dtype;
+    int64_t rank[TPI_FUSED_IN];               /* -1: there is no such operand */
+    int64_t shape[TPI_FUSED_IN][TP_MAX_RANK]; /* of which some may be SYMBOL: */
+} fused_key;
+enum { SYMBOL = -1 };
+
+typedef struct fused_entry {
+    fused_key key;
+    tp_program *program;
+    uint64_t used; /* when it was, by a count of calls; 0: it never was */
+    bool tried;    /* to make its program */
+} fused_entry;
+
+typedef struct fused_programs {
+    tpi_owned owned;
+    tp_ctx *ctx;
+    uint64_t calls;
+    fused_entry entries[PROGRAMS];
+} fused_programs;
+
+static void free_programs(tpi_owned *o)
+{
+    fused_programs *f = (fused_programs *)o;
+    f->ctx->fused = NULL;
+    for (int i = 0; i < PROGRAMS; i++)
+        tp_program_free(f->entries[i].program);
+    tpi_give_back(&f->ctx->mem, f, sizeof *f);
+}
+
+static fused_programs *programs_of(tp_ctx *ctx)
+{
+    if (ctx->fused)
+        return (fused_programs *)ctx->fused;
+    fused_programs *f = tpi_take(&ctx->mem, sizeof *f);
+    if (!f)
+        return NULL;
+    memset(f, 0, sizeof *f);
+    f->ctx = ctx;
+    tpi_object_add(ctx, &f->owned, free_programs);
+    ctx->fused = &f->owned;
+    return f;
+}
+
+/* Its first size is a symbol, and those of others that are the same axis. */
+static void describe(const tpi_fused_call *c, fused_key *key)
+{
+    const tp_tensor *x = c->in[0];
+    const bool flat = c->what->by_element && c->n_in == 1;
+    const bool varies = x->rank > 1 && x->shape[0] > 1;
+    memset(key, 0, sizeof *key);
+    key->what = c->what;
+    key->dtype = x->dtype;
+    memcpy(key->v, c->v, sizeof key->v);
+    for (int i = 0; i < TPI_FUSED_IN; i++) {
+        const tp_tensor *t = i < c->n_in ? c->in[i] : NULL;
+        key->rank[i] = !t ? -1 : flat ? 1 : t->rank;
+        for (int k = 0; k < key->rank[i]; k++)
+            key->shape[i][k] = t->shape[k];
+        if (flat ? i == 0 : varies && t && t->rank == x->rank && t->shape[0] == x->shape[0])
+            key->shape[i][0] = SYMBOL;
+    }
+}
+
+/* The entry of a key, maybe in the place of the one that was not used for the longest time. */
+static fused_entry *find(fused_programs *f, const fused_key *key)
+{
+    fused_entry *oldest = &f->entries[0], *found = NULL;
+    for (int i = 0; i < PROGRAMS && !found; i++) {
+        fused_entry *e = &f->entries[i];
+        if (e->used && memcmp(&e->key, key, sizeof *key) == 0)
+            found = e;
+        else if (e->used < oldest->used)
+            oldest = e;
+    }
+    if (found)
+        return found;
+    tp_program_free(oldest->program);
+    *oldest = (fused_entry){.key = *key};
+    return oldest;
+}
+
+static tp_program *make(tp_ctx *ctx, tpi_at at, const fused_key *key)
+{
+    static const char *const names[] = {"a", "b", "c", "d", "e"}, *const out[] = {"y"};
+    static const tpi_purpose purpose = {.what = "a fused composite"};
+    const char *feeds[TPI_FUSED_IN];
+    const bool has_symbols = ctx->has_symbols;
+    tp_graph *g = tp_graph_new(ctx);
+    if (!g)
+        return NULL;
+    tp_tensor *in[TPI_FUSED_IN] = {NULL};
+    int n = 0;
+    for (int i = 0; i < TPI_FUSED_IN; i++) {
+        if (key->rank[i] < 0)
+            continue;
+        int64_t shape[TP_MAX_RANK];
+        memcpy(shape, key->shape[i], sizeof shape);
+        if (shape[0] == SYMBOL)
+            shape[0] = tp_symbol(g, "n");
+        feeds[n++] = names[i];
+        in[i] = tp_placeholder_at(at.file, at.line, g, names[i], (tp_dtype)key->dtype,
+                                  (int)key->rank[i], shape);
+    }
+    tp_tensor *y = key->what->ops(at, in, key->v);
+    const tp_compile_options opt = {.engine = TP_ENGINE_TILES};
+    tp_program *p = NULL;
+    if (y->status == TP_OK && tp_name(y, out[0])->status == TP_OK)
+        p = tpi_program_new(g, at, &purpose, n, feeds, 1, out, &opt);
+    tp_graph_free(g);
+    ctx->has_symbols = has_symbols; /* C was given none of these */
+    if (p)
+        tpi_object_remove(&p->owned); /* it goes when the others of these go */
+    return p;
+}
+
+/* NULL: out of memory. */
+static tp_tensor *run(tp_program *p, tpi_at at, const tpi_fused_call *c, const fused_key *key)
+{
+    tp_tensor flat = *c->in[0], *feeds[TPI_FUSED_IN], *y = NULL;
+    int n = 0;
+    for (int i = 0; i < c->n_in; i++)
+        if (c->in[i])
+            feeds[n++] = c->in[i];
+    if (key->rank[0] < c->in[0]->rank) {
+        flat.rank = 1;
+        flat.shape[0] = tpi_count(c->in[0]);
+        flat.stride[0] = 1;
+        feeds[0] = &flat;
+    }
+    if (!tpi_program_run_sized(p, at, &feeds[0]->shape[0], feeds, NULL, &y))
+        return NULL;
+    if (feeds[0] == &flat) {
+        y->rank = c->in[0]->rank;
+        memcpy(y->shape, c->in[0]->shape, sizeof y->shape);
+        tpi_set_strides(y);
+    }
+    y->file = at.file;
+    y->line = at.line;
+    if (tpi_own(y))
+        return y;
+    tpi_unref(y);
+    return NULL;
+}
+
+tp_tensor *tpi_fused_run(tp_ctx *ctx, tpi_at at, const tpi_fused_call *c)
+{
+    TPI_ALONE(ctx, at, c->what->name);
+    fused_programs *f = programs_of(ctx);
+    if (!f)
+        return NULL;
+    fused_key key;
+    describe(c, &key);
+    fused_entry *e = find(f, &key);
+    const bool again = e->used; /* what is called once is not worth a program */
+    e->used = ++f->calls;
+    tpi_aside earlier;
+    tpi_error_aside(ctx, &earlier);
+    if (again && !e->tried) {
+        e->tried = true;
+        e->program = make(ctx, at, &key);
+    }
+    tp_tensor *y = e->program ? run(e->program, at, c, &key) : NULL;
+    if (!y)
+        tpi_forget_error(ctx); /* the ops will tell of their own */
+    tpi_error_back(ctx, &earlier);
+    return y;
+}

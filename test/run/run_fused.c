@@ -1,0 +1,309 @@
+/* Fused composites have the bits of their ops: of all kinds of numbers, at sizes that change, in both types, by one thread
+ * and by three. Where ops are looked at one by one they are called. Without memory for a program they are, too. */
+#include "common/same.h"
+#include "common/unit.h"
+#include "tapir/grad.h"
+#include "tapir/nn.h"
+
+#include <math.h>
+
+enum { CHANNELS = 24, PLACES = 12, LEAST = 16 };
+
+/* ---- composites ---------------------------------------------------------------------------------- */
+
+typedef tp_tensor *composite(tp_tensor *x, tp_tensor *c, tp_tensor *p);
+/* x [n, CHANNELS, PLACES], c [CHANNELS] above 0, p [PLACES]. */
+#define COMPOSITES(M)                                                                          \
+    M(gelu, tp_gelu(x))                                                                        \
+    M(gelu_tanh, tp_gelu_tanh(x))                                                              \
+    M(silu, tp_silu(x))                                                                        \
+    M(swish, tp_swish(x, 1.7))                                                                 \
+    M(softplus, tp_softplus(x))                                                                \
+    M(logsigmoid, tp_logsigmoid(x))                                                            \
+    M(mish, tp_mish(x))                                                                        \
+    M(elu, tp_elu(x, 1.3))                                                                     \
+    M(celu, tp_celu(x, 0.7))                                                                   \
+    M(selu, tp_selu(x))                                                                        \
+    M(leaky_relu, tp_leaky_relu(x, 0.1))                                                       \
+    M(prelu, tp_prelu(x, p))                                                                   \
+    M(relu6, tp_relu6(x))                                                                      \
+    M(hardsigmoid, tp_hardsigmoid(x))                                                          \
+    M(hardswish, tp_hardswish(x))                                                              \
+    M(threshold, tp_threshold(x, 0.1, -0.5))                                                   \
+    M(shrink, tp_shrink(x, 0.5, 0.25))                                                         \
+    M(softsign, tp_softsign(x))                                                                \
+    M(exp2, tp_exp2(x))                                                                        \
+    M(log2, tp_log2(x))                                                                        \
+    M(tan, tp_tan(x))                                                                          \
+    M(atan, tp_atan(x))                                                                        \
+    M(asinh, tp_asinh(x))                                                                      \
+    M(erfc, tp_erfc(x))                                                                        \
+    M(erfinv, tp_erfinv(x))                                                                    \
+    M(lgamma, tp_lgamma(x))                                                                    \
+    M(softmax_0, tp_softmax(x, 0))                                                             \
+    M(softmax_1, tp_softmax(x, 1))                                                             \
+    M(softmax_last, tp_softmax(x, -1))                                                         \
+    M(log_softmax, tp_log_softmax(x, -1))                                                      \
+    M(layer_norm, tp_layer_norm(x, p, tp_neg(p), 1e-5))                                        \
+    M(layer_norm_bare, tp_layer_norm(x, NULL, NULL, 1e-5))                                     \
+    M(layer_norm_shift, tp_layer_norm(x, NULL, p, 1e-5))                                       \
+    M(rms_norm, tp_rms_norm(x, p, 1e-5))                                                       \
+    M(group_norm, tp_group_norm(x, 8, c, tp_neg(c), 1e-5))                                     \
+    M(instance_norm, tp_instance_norm(x, c, NULL, 1e-5))                                       \
+    M(batch_norm, tp_batch_norm(x, c, tp_neg(c), c, c, 1e-5))                                  \
+    M(normalize, tp_normalize(x, 2, 1, 1e-12))                                                 \
+    M(normalize_inf, tp_normalize(x, INFINITY, -1, 0))
+#define DEFINE(name, y)                                                                        \
+    static tp_tensor *name##_made(tp_tensor *x, tp_tensor *c, tp_tensor *p)                    \
+    {                                                                                          \
+        (void)c, (void)p;                                                                      \
+        return y;                                                                              \
+    }
+COMPOSITES(DEFINE)
+static const struct {
+    const char *name;
+    composite *f;
+} composites[] = {
+#define LIST(name, y) {#name, name##_made},
+    COMPOSITES(LIST)
+#undef LIST
+};
+enum { N = sizeof composites / sizeof *composites };
+
+/* ---- numbers ------------------------------------------------------------------------------------- */
+
+static tp_tensor *numbers(tp_ctx *tp, tp_dtype dtype, int rank, const int64_t *shape,
+                          bool special)
+{
+    static const double specials[] = {0.0,    -0.0,  INFINITY, -INFINITY, NAN,  1e-42,
+                                      -1e-42, 3e38,  -3e38,    88.8f,     -104, 1,
+                                      -1.0,   1e-20, 0.5,      709.8};
+    int64_t n = 1;
+    for (int i = 0; i < rank; i++)
+        n *= shape[i];
+    double *v = malloc((size_t)n * sizeof *v);
+    assert_non_null(v);
+    uint64_t seed = 7;
+    for (int64_t i = 0; i < n; i++) {
+        const uint64_t r = unit_random(&seed);
+        v[i] = special && r % 5 == 0 ? specials[r / 5 % 16] : (double)(r >> 40) * 0x1p-21 - 4;
+    }
+    tp_tensor *x = tp_cast(tp_tensor_new(tp, TP_F64, rank, shape, v), dtype);
+    free(v);
+    return x;
+}
+
+typedef struct operands {
+    tp_tensor *x, *c, *p;
+} operands;
+
+static operands operands_of(tp_ctx *tp, tp_dtype dtype, int64_t n, bool special)
+{
+    return (operands){numbers(tp, dtype, TP_DIMS(n, CHANNELS, PLACES), special),
+                      tp_exp(numbers(tp, dtype, TP_DIMS(CHANNELS), false)),
+                      numbers(tp, dtype, TP_DIMS(PLACES), false)};
+}
+
+/* Recorded, the ops are called. */
+static tp_tensor *by_ops(composite *f, operands o)
+{
+    tp_tensor *x = tp_require_grad(tp_mul(o.x, 1));
+    return tp_detach(f(x, o.c, o.p));
+}
+
+static void same(const char *name, tp_tensor *got, tp_tensor *want)
+{
+    char why[256];
+    if (!same_tensors(got, want, SAME_ZEROS_BITS, why, sizeof why))
+        fail_msg("%s: %s", name, why);
+}
+
+/* ---- bits ---------------------------------------------------------------------------------------- */
+
+static void compare_at(tp_ctx *tp, int i, tp_dtype dtype, int64_t n, bool special)
+{
+    tp_scope_begin(tp);
+    const operands o = operands_of(tp, dtype, n, special);
+    tp_tensor *want = by_ops(composites[i].f, o);
+    for (int call = 0; call < 3; call++)
+        same(composites[i].name, composites[i].f(o.x, o.c, o.p), want);
+    tp_scope_end(tp);
+}
+
+static void bits_are_those_of_the_ops(void **state)
+{
+    tp_ctx *tp = *state;
+    for (int threads = 1; threads <= 3; threads += 2) {
+        tp_threads(tp, threads);
+        for (int i = 0; i < N; i++)
+            for (int type = TP_F32; type <= TP_F64; type++)
+                for (int special = 0; special < 2; special++)
+                    for (int n = LEAST; n < LEAST + 5; n += 4)
+                        compare_at(tp, i, (tp_dtype)type, n, special);
+    }
+    assert_int_equal(tp_error(tp), TP_OK);
+}
+
+/* The second call makes a program, which is kept until the context is trimmed. */
+static void second_call_is_fused(void **state)
+{
+    tp_ctx *tp = *state;
+    for (int i = 0; i < N; i++) {
+        tp_trim(tp);
+        assert_null(tp->fused);
+        tp_scope_begin(tp);
+        const operands o = operands_of(tp, TP_F32, LEAST, false);
+        tp_release(tp_retain(composites[i].f(o.x, o.c, o.p)));
+        const size_t once = tp_memory_bytes(tp);
+        composites[i].f(o.x, o.c, o.p);
+        const size_t result = (size_t)tp_count(o.x) * sizeof(float);
+        if (tp_memory_bytes(tp) < once + result + 2000)
+            fail_msg("%s is not fused", composites[i].name);
+        tp_scope_end(tp);
+    }
+    assert_int_equal(tp_error(tp), TP_OK);
+}
+
+/* More programs than are kept. */
+static void many_numbers(void **state)
+{
+    tp_ctx *tp = *state;
+    const operands o = operands_of(tp, TP_F32, LEAST, false);
+    for (int k = 0; k < 2; k++)
+        for (int i = 0; i < 40; i++) {
+            tp_scope_begin(tp);
+            tp_tensor *want = tp_detach(tp_elu(tp_require_grad(tp_mul(o.x, 1)), 0.1 * i));
+            for (int call = 0; call < 2; call++)
+                same("elu", tp_elu(o.x, 0.1 * i), want);
+            tp_scope_end(tp);
+        }
+}
+
+static void views_and_lines(void **state)
+{
+    tp_ctx *tp = *state;
+    const operands o = operands_of(tp, TP_F32, 2 * LEAST, false);
+    tp_tensor *gaps = tp_slice(o.x, 0, 0, TP_END, 2);
+    tp_tensor *line = tp_reshape(o.x, TP_DIMS(-1));
+    tp_tensor *one = tp_reshape(o.x, TP_DIMS(1, -1));
+    for (int call = 0; call < 3; call++) {
+        same("gaps", tp_softmax(gaps, 1), tp_softmax(tp_require_grad(tp_mul(gaps, 1)), 1));
+        same("line", tp_softmax(line, 0), tp_softmax(tp_require_grad(tp_mul(line, 1)), 0));
+        same("one", tp_softmax(one, 1), tp_softmax(tp_require_grad(tp_mul(one, 1)), 1));
+        same("slope", tp_prelu(one, tp_reshape(line, TP_DIMS(1, -1))),
+             tp_prelu(tp_require_grad(tp_mul(one, 1)), one));
+    }
+}
+
+/* ---- who looks at ops ------------------------------------------------------------------------------ */
+
+static void trap_tells_of_the_op(void **state)
+{
+    tp_ctx *tp = *state;
+    const operands o = operands_of(tp, TP_F32, LEAST, true);
+    for (int call = 0; call < 3; call++)
+        tp_silu(o.x);
+    tp_trap_nan(tp, true);
+    assert_true(tp_failed(tp_silu(o.x)));
+    assert_non_null(strstr(tp_error_message(tp), "sigmoid"));
+    tp_clear_error(tp);
+}
+
+/* A gradient that is asked for too late is refused as it is of ops. */
+static void late_mark_is_noticed(void **state)
+{
+    tp_ctx *tp = *state;
+    for (int call = 0; call < 3; call++) {
+        tp_scope_begin(tp);
+        const operands o = operands_of(tp, TP_F32, LEAST, false);
+        tp_tensor *y = tp_gelu(o.x);
+        tp_require_grad(o.x);
+        assert_true(tp_failed(tp_grad(tp_sum(tp_mul(y, o.x), TP_ALL, false), o.x)));
+        assert_int_equal(tp_error(tp), TP_E_STATE);
+        tp_clear_error(tp);
+        tp_scope_end(tp);
+    }
+}
+
+static void refusals_stay(void **state)
+{
+    tp_ctx *tp = *state;
+    const operands o = operands_of(tp, TP_F32, LEAST, false);
+    for (int call = 0; call < 3; call++) {
+        assert_true(tp_failed(tp_softmax(o.x, 3)));
+        EXPECT_ERROR(tp, TP_E_AXIS, "softmax: axis 3 is out of range for [16, 24, 12]");
+        assert_true(tp_failed(tp_layer_norm(o.x, o.c, NULL, 1e-5)));
+        assert_int_equal(tp_error(tp), TP_E_SHAPE);
+        tp_clear_error(tp);
+        assert_true(tp_failed(tp_layer_norm(o.x, o.p, NULL, -1)));
+        assert_int_equal(tp_error(tp), TP_E_VALUE);
+        tp_clear_error(tp);
+    }
+}
+
+/* What was the error stays the error. */
+static void earlier_error_stays(void **state)
+{
+    tp_ctx *tp = *state;
+    const operands o = operands_of(tp, TP_F32, LEAST, false);
+    assert_true(tp_failed(tp_softmax(o.x, 7)));
+    char before[256];
+    snprintf(before, sizeof before, "%s", tp_error_message(tp));
+    for (int call = 0; call < 3; call++)
+        assert_false(tp_failed(tp_gelu(o.x)));
+    assert_string_equal(tp_error_message(tp), before);
+    tp_clear_error(tp);
+}
+
+/* ---- memory ------------------------------------------------------------------------------------------ */
+
+/* Each allocation fails, once or with all that follow: there are the bits, or an error of memory. */
+static long calls_with(long fail_at, bool once)
+{
+    unit_memory memory = {0};
+    tp_ctx *tp = unit_open(&memory);
+    assert_non_null(tp);
+    const operands o = operands_of(tp, TP_F32, LEAST, false);
+    tp_tensor *want = by_ops(gelu_made, o);
+    assert_int_equal(tp_error(tp), TP_OK);
+    const long before = memory.calls;
+    memory.fail_at = fail_at && !once ? before + fail_at : 0;
+    memory.fail_once = fail_at && once ? before + fail_at : 0;
+    tp_tensor *y[3];
+    for (int call = 0; call < 3; call++)
+        y[call] = tp_gelu(o.x);
+    const long calls = memory.calls - before;
+    memory.fail_at = memory.fail_once = 0;
+    for (int call = 0; call < 3; call++)
+        if (tp_failed(y[call]))
+            assert_int_equal(tp_status_of(y[call]), TP_E_MEMORY);
+        else
+            same("gelu", y[call], want);
+    tp_close(tp);
+    assert_int_equal(memory.bytes, 0);
+    return calls;
+}
+
+static void memory_runs_out(void **state)
+{
+    (void)state;
+    const long calls = calls_with(0, false);
+    for (long at = 1; at <= calls; at++) {
+        calls_with(at, false);
+        calls_with(at, true);
+    }
+}
+
+int main(void)
+{
+    static const struct CMUnitTest tests[] = {CASE(bits_are_those_of_the_ops),
+                                              CASE(second_call_is_fused),
+                                              CASE(many_numbers),
+                                              CASE(views_and_lines),
+                                              CASE(trap_tells_of_the_op),
+                                              CASE(late_mark_is_noticed),
+                                              CASE(refusals_stay),
+                                              CASE(earlier_error_stays),
+                                              CASE(memory_runs_out)};
+    return cmocka_run_group_tests(tests, NULL, NULL);
+}
