@@ -26,7 +26,7 @@ typedef struct tpi_fused_call {
  * left to a frame, where each is looked at, for few elements, and whenever something is in the way. */
 tp_tensor *tpi_fuse(tpi_at at, const tpi_fused_call *c);
 
-/* By a kept program (run/fused.c); NULL: there is none. */
+/* By a kept program (run/fused_run.c); NULL: there is none. */
 tp_tensor *tpi_fused_run(tp_ctx *ctx, tpi_at at, const tpi_fused_call *c);
 
 #endif
