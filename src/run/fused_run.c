@@ -1,6 +1,5 @@
 /* The programs of fused composites: one for an element type and all that is not the first size, kept in the context. */
 #include "op/fused.h"
-
 #include "run/program.h"
 
 #include <stdio.h>
@@ -122,8 +121,10 @@ static tp_program *make(tp_ctx *ctx, tpi_at at, const fused_key *key)
         p = tpi_program_new(g, at, &purpose, n, feeds, 1, out, &opt);
     tp_graph_free(g);
     ctx->has_symbols = has_symbols; /* C was given none of these */
-    if (p)
+    if (p) {
         tpi_object_remove(&p->owned); /* it goes when the others of these go */
+        p->logged = true;             /* the log is of the user's programs */
+    }
     return p;
 }
 
