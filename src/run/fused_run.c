@@ -1,61 +1,38 @@
-/* The programs of fused composites: one for an element type and all that is not the first size, kept in the context. */
-#include "op/fused.h"
-#include "run/program.h"
+/* The programs of fused composites, kept in the context. They begin as tiles; what takes long that way is compiled. */
+#include "run/fused_run.h"
 
-#include <stdio.h>
+#include "base/clock.h"
+
 #include <string.h>
 
-enum { PROGRAMS = 32 };
-
-/* What a program is for. Zeroed before it is filled, and without padding. */
-typedef struct fused_key {
-    const tpi_fused *what;
-    double v[TPI_FUSED_NUMBERS];
-    int64_t dtype;
-    int64_t rank[TPI_FUSED_IN];               /* -1: there is no such operand */
-    int64_t shape[TPI_FUSED_IN][TP_MAX_RANK]; /* of which some may be SYMBOL: */
-} fused_key;
-enum { SYMBOL = -1 };
-
-typedef struct fused_entry {
-    fused_key key;
-    tp_program *program;
-    uint64_t used; /* when it was, by a count of calls; 0: it never was */
-    bool tried;    /* to make its program */
-} fused_entry;
-
-typedef struct fused_programs {
-    tpi_owned owned;
-    tp_ctx *ctx;
-    uint64_t calls;
-    fused_entry entries[PROGRAMS];
-} fused_programs;
+enum { SYMBOL = -1, DUE_NS = 250000000 };
 
 static void free_programs(tpi_owned *o)
 {
-    fused_programs *f = (fused_programs *)o;
+    tpi_fused_programs *f = (tpi_fused_programs *)o;
     f->ctx->fused = NULL;
-    for (int i = 0; i < PROGRAMS; i++)
+    for (int i = 0; i < TPI_FUSED_PROGRAMS; i++)
         tp_program_free(f->entries[i].program);
     tpi_give_back(&f->ctx->mem, f, sizeof *f);
 }
 
-static fused_programs *programs_of(tp_ctx *ctx)
+static tpi_fused_programs *programs_of(tp_ctx *ctx)
 {
     if (ctx->fused)
-        return (fused_programs *)ctx->fused;
-    fused_programs *f = tpi_take(&ctx->mem, sizeof *f);
+        return (tpi_fused_programs *)ctx->fused;
+    tpi_fused_programs *f = tpi_take(&ctx->mem, sizeof *f);
     if (!f)
         return NULL;
     memset(f, 0, sizeof *f);
     f->ctx = ctx;
+    f->due_ns = DUE_NS;
     tpi_object_add(ctx, &f->owned, free_programs);
     ctx->fused = &f->owned;
     return f;
 }
 
 /* Its first size is a symbol, and those of others that are the same axis. */
-static void describe(const tpi_fused_call *c, fused_key *key)
+static void describe(const tpi_fused_call *c, tpi_fused_key *key)
 {
     const tp_tensor *x = c->in[0];
     const bool flat = c->what->by_element && c->n_in == 1;
@@ -75,11 +52,11 @@ static void describe(const tpi_fused_call *c, fused_key *key)
 }
 
 /* The entry of a key, maybe in the place of the one that was not used for the longest time. */
-static fused_entry *find(fused_programs *f, const fused_key *key)
+static tpi_fused_entry *find(tpi_fused_programs *f, const tpi_fused_key *key)
 {
-    fused_entry *oldest = &f->entries[0], *found = NULL;
-    for (int i = 0; i < PROGRAMS && !found; i++) {
-        fused_entry *e = &f->entries[i];
+    tpi_fused_entry *oldest = &f->entries[0], *found = NULL;
+    for (int i = 0; i < TPI_FUSED_PROGRAMS && !found; i++) {
+        tpi_fused_entry *e = &f->entries[i];
         if (e->used && memcmp(&e->key, key, sizeof *key) == 0)
             found = e;
         else if (e->used < oldest->used)
@@ -88,11 +65,11 @@ static fused_entry *find(fused_programs *f, const fused_key *key)
     if (found)
         return found;
     tp_program_free(oldest->program);
-    *oldest = (fused_entry){.key = *key};
+    *oldest = (tpi_fused_entry){.key = *key};
     return oldest;
 }
 
-static tp_program *make(tp_ctx *ctx, tpi_at at, const fused_key *key)
+static tp_program *make(tp_ctx *ctx, tpi_at at, const tpi_fused_key *key)
 {
     static const char *const names[] = {"a", "b", "c", "d", "e"}, *const out[] = {"y"};
     static const tpi_purpose purpose = {.what = "a fused composite"};
@@ -129,7 +106,8 @@ static tp_program *make(tp_ctx *ctx, tpi_at at, const fused_key *key)
 }
 
 /* NULL: out of memory. */
-static tp_tensor *run(tp_program *p, tpi_at at, const tpi_fused_call *c, const fused_key *key)
+static tp_tensor *run(tp_program *p, tpi_at at, const tpi_fused_call *c,
+                      const tpi_fused_key *key)
 {
     tp_tensor flat = *c->in[0], *feeds[TPI_FUSED_IN], *y = NULL;
     int n = 0;
@@ -157,15 +135,33 @@ static tp_tensor *run(tp_program *p, tpi_at at, const tpi_fused_call *c, const f
     return NULL;
 }
 
+/* The same, and then sees whether it is worth a compiler, or has one's code. */
+static tp_tensor *run_entry(const tpi_fused_programs *f, tpi_fused_entry *e, tpi_at at,
+                            const tpi_fused_call *c)
+{
+    tp_program *p = e->program;
+    if (tpi_program_has_c(p, 0))
+        return run(p, at, c, &e->key);
+    const int64_t start = tpi_now_ns();
+    tp_tensor *y = run(p, at, c, &e->key);
+    e->ran_ns += tpi_now_ns() - start;
+    if (y && e->ran_ns >= f->due_ns && p->engine == TP_ENGINE_TILES) {
+        p->engine = TP_ENGINE_AUTO;
+        if (!tpi_program_start_c(p))
+            tpi_forget_error(p->ctx); /* it stays with tiles */
+    }
+    return y;
+}
+
 tp_tensor *tpi_fused_run(tp_ctx *ctx, tpi_at at, const tpi_fused_call *c)
 {
     TPI_ALONE(ctx, at, c->what->name);
-    fused_programs *f = programs_of(ctx);
+    tpi_fused_programs *f = programs_of(ctx);
     if (!f)
         return NULL;
-    fused_key key;
+    tpi_fused_key key;
     describe(c, &key);
-    fused_entry *e = find(f, &key);
+    tpi_fused_entry *e = find(f, &key);
     const bool again = e->used; /* what is called once is not worth a program */
     e->used = ++f->calls;
     tpi_aside earlier;
@@ -174,7 +170,7 @@ tp_tensor *tpi_fused_run(tp_ctx *ctx, tpi_at at, const tpi_fused_call *c)
         e->tried = true;
         e->program = make(ctx, at, &key);
     }
-    tp_tensor *y = e->program ? run(e->program, at, c, &key) : NULL;
+    tp_tensor *y = e->program ? run_entry(f, e, at, c) : NULL;
     if (!y)
         tpi_forget_error(ctx); /* the ops will tell of their own */
     tpi_error_back(ctx, &earlier);

@@ -2,7 +2,7 @@
  * and by three. Where ops are looked at one by one they are called. Without memory for a program they are, too. */
 #include "common/same.h"
 #include "common/unit.h"
-#include "op/fused.h"
+#include "run/fused_run.h"
 #include "tapir/grad.h"
 #include "tapir/nn.h"
 
@@ -170,6 +170,41 @@ static void second_call_is_fused(void **state)
     assert_int_equal(tp_error(tp), TP_OK);
 }
 
+/* What tiles ran for long is compiled. */
+static void compiled_in_the_end(void **state)
+{
+    tp_ctx *tp = *state;
+    static composite *const some[] = {gelu_made,       shrink_made,     softplus_made,
+                                      softmax_1_made,  layer_norm_made, group_norm_made,
+                                      batch_norm_made, prelu_made};
+    enum { N_SOME = sizeof some / sizeof *some };
+    const operands o = operands_of(tp, TP_F32, LEAST, true);
+    tp_tensor *want[N_SOME];
+    gelu_made(o.x, o.c, o.p);
+    tpi_fused_programs *f = (tpi_fused_programs *)tp->fused;
+    f->due_ns = 0;
+    for (int i = 0; i < N_SOME; i++) {
+        want[i] = by_ops(some[i], o);
+        for (int call = 0; call < 2; call++)
+            some[i](o.x, o.c, o.p);
+    }
+    int n = 0;
+    for (int i = 0; i < TPI_FUSED_PROGRAMS; i++)
+        n += f->entries[i].program && tp_program_wait(f->entries[i].program) == TP_OK;
+    if (n == 0 && tp_error(tp) == TP_E_COMPILER)
+        skip();
+    assert_int_equal(n, N_SOME);
+    for (int i = 0; i < N_SOME; i++) {
+        same("compiled", some[i](o.x, o.c, o.p), want[i]);
+        const operands other = operands_of(tp, TP_F32, LEAST + 3, true);
+        same("compiled, of another size", some[i](other.x, other.c, other.p),
+             by_ops(some[i], other));
+    }
+    for (int i = 0; i < TPI_FUSED_PROGRAMS; i++)
+        if (f->entries[i].program)
+            assert_string_equal(tp_program_engine(f->entries[i].program), "c");
+}
+
 /* More programs than are kept. */
 static void many_numbers(void **state)
 {
@@ -305,14 +340,12 @@ static void memory_runs_out(void **state)
 
 int main(void)
 {
-    static const struct CMUnitTest tests[] = {CASE(bits_are_those_of_the_ops),
-                                              CASE(second_call_is_fused),
-                                              CASE(many_numbers),
-                                              CASE(views_and_lines),
-                                              CASE(trap_tells_of_the_op),
-                                              CASE(late_mark_is_noticed),
-                                              CASE(refusals_stay),
-                                              CASE(earlier_error_stays),
-                                              CASE(memory_runs_out)};
+    static const struct CMUnitTest tests[] = {
+        CASE(bits_are_those_of_the_ops), CASE(second_call_is_fused),
+        CASE(compiled_in_the_end),       CASE(many_numbers),
+        CASE(views_and_lines),           CASE(trap_tells_of_the_op),
+        CASE(late_mark_is_noticed),      CASE(refusals_stay),
+        CASE(earlier_error_stays),       CASE(memory_runs_out),
+    };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }
