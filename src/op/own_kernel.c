@@ -1,6 +1,7 @@
 /* own_kernel: see own_kernel.h. */
 #include "op/own_kernel.h"
 
+#include "base/float_mode.h"
 #include "core/copy.h"
 #include "ir/body.h"
 #include "ir/factors.h"
@@ -334,6 +335,7 @@ static tp_tensor *compared(tpi_at at, const own_attrs *a, tp_tensor *y, tp_tenso
 static tp_tensor *checked(tpi_at at, const own_attrs *a, int n_in, tp_tensor *const *in,
                           tp_tensor *y)
 {
+    TPI_DEFAULT_FLOAT_MODE;
     tp_ctx *ctx = y->ctx;
     tp_tensor *failed = refuse_reference(ctx, at, a, "which the check would compare it with");
     if (failed)
