@@ -29,7 +29,7 @@ static void check_distance(const char *what, tp_tensor *t, cdf *f, const double 
     qsort(x, N, sizeof *x, ascending);
     for (int i = 0; i < N; i++) {
         const double p = f(x[i], of);
-        most = fmax(most, fmax(p - (double)i / N, (double)(i + 1) / N - p));
+        most = fmax(most, fmax(p - (double)i / (double)N, (double)(i + 1) / (double)N - p));
     }
     if (!(most * sqrt(N) < 1.95))
         fail_msg("%s of %s: distance %g", what, tp_dtype_name(tp_dtype_of(t)), most * sqrt(N));
@@ -284,7 +284,8 @@ static void bernoullis(void **state)
         if (k < 2)
             assert_int_equal(count[k], N);
         else if (k < 4)
-            assert_true(fabs((double)count[1] - p[k] * N) < 4 * sqrt(N * p[k] * (1 - p[k])));
+            assert_true(fabs((double)count[1] - p[k] * (float)N) <
+                        4 * sqrt((float)N * p[k] * (1 - p[k])));
     }
 }
 
