@@ -292,7 +292,7 @@ static void transformer(net *n)
     }
 }
 
-/* Random numbers of free sizes: the second draw begins where the first has ended. */
+/* Random numbers of free sizes: the second draw of a stream begins where the first has ended. */
 static void random_numbers(net *n)
 {
     const int64_t a = tp_symbol(n->g, "a"), b = tp_symbol(n->g, "b");
@@ -300,6 +300,10 @@ static void random_numbers(net *n)
     tp_tensor *y = input(n, "y", TP_F64, TP_DIMS(b));
     output(n, "uniform", tp_uniform_like(x, -2, 3));
     tp_normal_like(x, 0, 1); /* nothing reads it */
+    tp_random_stream(n->tp, 3);
+    output(n, "third", tp_uniform_like(x, 0, 1));
+    output(n, "third_again", tp_uniform_like(x, 0, 1));
+    tp_random_stream(n->tp, 0);
     output(n, "normal", tp_normal_like(x, 0.5, 2));
     output(n, "uniform_f64", tp_uniform_like(y, 0, 1));
     output(n, "normal_f64", tp_normal_like(y, 0, 1));

@@ -338,7 +338,7 @@ static void side_gradient(net *n)
 
 /* ---- random numbers -------------------------------------------------------------------------------- */
 
-/* Where a draw begins depends on how many turns were taken, and which side. */
+/* Where a draw begins depends on how many turns were taken, and which side, in each of two streams. */
 static void random_blocks(net *n)
 {
     tp_tensor *x = input(n, "x", TP_F32, TP_DIMS(5)), *s = x;
@@ -346,7 +346,9 @@ static void random_blocks(net *n)
     tp_while (tp_lt(tp_sum(s, TP_ALL, false), stop), &s) {
         tp_uniform_like(x, 0, 1); /* nothing reads it */
         s = tp_add(s, tp_uniform_like(s, 0, 1));
-        tp_emit(&drawn, s);
+        tp_random_stream(n->tp, UINT64_C(0x123456789abcdef0));
+        tp_emit(&drawn, tp_add(s, tp_uniform_like(s, 0, 1)));
+        tp_random_stream(n->tp, 0);
     }
     tp_tensor *unread = half(n);
     tp_for (2, &unread) {
@@ -354,9 +356,13 @@ static void random_blocks(net *n)
     }
     tp_if (tp_gt(tp_select(s, 0, 0), half(n)), &s) {
         s = tp_add(s, tp_normal_like(x, 0, 1));
+        tp_random_stream(n->tp, UINT64_C(0x123456789abcdef0));
+        tp_normal_like(x, 0, 1);
     }
     output(n, "s", s);
     output(n, "drawn", drawn);
+    output(n, "other", tp_uniform_like(x, 0, 1));
+    tp_random_stream(n->tp, 0);
     output(n, "last", tp_uniform_like(x, 0, 1));
     save(n);
     for (int k = 0; k < 3; k++) {
@@ -373,11 +379,16 @@ static void scan_random(net *n)
     tp_for (tp_dim(x, 0), &s) {
         tp_tensor *now = tp_each(x);
         s = tp_add(s, tp_mul(now, tp_uniform_like(now, 0, 1)));
+        tp_random_stream(n->tp, 9);
         tp_emit(&all, tp_uniform_like(now, 1, 2));
+        tp_random_stream(n->tp, 0);
     }
     output(n, "s", s);
     output(n, "all", all);
     output(n, "last", tp_uniform_like(s, 0, 1));
+    tp_random_stream(n->tp, 9);
+    output(n, "other", tp_uniform_like(s, 0, 1));
+    tp_random_stream(n->tp, 0);
     save(n);
     for (int64_t k = 0; k < 3; k++) {
         tp_tensor *in = normal(n, TP_DIMS(k, 3));

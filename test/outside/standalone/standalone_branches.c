@@ -86,7 +86,9 @@ static void learn(void *user, int n_in, tp_tensor *const *in, int n_out, tp_tens
     tp_tensor *g = tp_grad(loss, l->layer.w), *norm = tp_sum(tp_square(g), TP_ALL, false);
     if (tp_truth(tp_gt(norm, tp_scalar_like(norm, 2)))) {
         g = tp_div(g, tp_sqrt(norm));
+        tp_random_stream(tp_ctx_of(g), UINT64_MAX - 1);
         g = tp_add(g, tp_normal_like(g, 0, 0.01));
+        tp_random_stream(tp_ctx_of(g), 0);
         tp_assign(l->clipped, tp_add(l->clipped, tp_scalar_like(l->clipped, 1)));
     }
     tp_assign(l->momentum, tp_add(tp_mul(l->momentum, tp_scalar_like(g, 0.5)), g));
@@ -401,7 +403,9 @@ static void run_list(const random_function *r, uint64_t *s, int n, int depth, tp
         } else if (kind == 3) {
             tp_assign(r->w[w], tp_mul(tp_add(r->w[w], v[a]), tp_scalar_like(v[a], 0.5)));
         } else if (kind == 4) {
+            tp_random_stream(tp_ctx_of(x), (uint64_t)w);
             v[d] = tp_add(v[a], tp_uniform_like(v[a], -1, 1));
+            tp_random_stream(tp_ctx_of(x), 0);
         } else if (kind == 5) {
             v[d] = tp_sub(v[a], v[b]);
         } else {

@@ -259,16 +259,22 @@ static void learn(void *user, int n_in, tp_tensor *const *in, int n_out, tp_tens
     out[0] = tp_mean(tp_square(tp_sub(y, in[1])), TP_ALL, false);
     tp_optimizer_step(l->sgd, out[0]);
     tp_assign(l->steps, tp_add(l->steps, tp_scalar_like(l->steps, 1)));
+    tp_random_stream(tp_ctx_of(y), 1);
     tp_uniform(tp_ctx_of(y), TP_F32, TP_DIMS(3), 0, 1); /* nothing reads it */
+    tp_random_stream(tp_ctx_of(y), 0);
+    tp_uniform(tp_ctx_of(y), TP_F32, TP_DIMS(3), 0, 1);
+    tp_random_stream(tp_ctx_of(y), 1);
     out[1] =
         tp_add(tp_uniform(tp_ctx_of(y), TP_F32, TP_DIMS(2), 0, 1), tp_cast(l->steps, TP_F32));
+    tp_random_stream(tp_ctx_of(y), 0);
 }
 
 static bool captured_step(try_fn f)
 {
     tp_ctx *tp = tp_open(&(tp_options){.seed = 11});
     learner l = {.layer = tp_dense_new(tp_params_new(tp), "layer", 5, 3, NULL),
-                 .steps = tp_variable(tp_scalar(tp, TP_I64, 0), "steps")};
+                 .steps =
+                     tp_variable(tp_scalar(tp, TP_I64, 0), "position_1")}; /* as of a stream */
     tp_tensor *const params[] = {l.layer.w, l.layer.b, l.steps};
     l.sgd = tp_sgd_new(tp, 0.1, &(tp_sgd_options){.momentum = 0.9}, 2, params);
     tp_function *step = tp_function_new(tp, "learn", learn, &l,
