@@ -49,6 +49,9 @@ foreach(part IN ITEMS lean lean_op lean_isa small smallest)
   add_library(tapir_${part} INTERFACE)
 endforeach()
 if(CMAKE_BUILD_TYPE STREQUAL "Release")
+  foreach(part IN ITEMS lean small smallest) # a program takes from libtapir.a what it reaches: --gc-sections
+    target_compile_options(tapir_${part} INTERFACE -ffunction-sections -fdata-sections)
+  endforeach()
   target_compile_options(tapir_lean INTERFACE -O2 -fno-asynchronous-unwind-tables)
   target_compile_options(tapir_small INTERFACE -Os -fno-asynchronous-unwind-tables)
   target_compile_options(tapir_smallest INTERFACE

@@ -135,7 +135,9 @@ static bool fold_in_place(const tpi_sweep *s, tp_tensor *sum, const tp_tensor *d
         !(dx->flags & TPI_CONTIGUOUS) || dx->rank != sum->rank ||
         memcmp(dx->shape, sum->shape, sizeof(int64_t) * sum->rank) != 0)
         return false;
-    const tpi_row_fn add = s->ctx->kernels->row[TPI_ELEM_add][sum->dtype][0];
+    const int type = tpi_row_type(sum->dtype);
+    const tpi_row_fn add =
+        type < TPI_N_ROW_TYPES ? s->ctx->kernels->row[TPI_ELEM_add][type][0] : NULL;
     if (!add)
         return false;
     TPI_DEFAULT_FLOAT_MODE;

@@ -1,25 +1,11 @@
 #include "op/add_rows.h"
 
 #include "ir/factors.h"
-#include "kernel/text/elem.h"
-#include "kernel/text/vec.h"
+#include "kernel/host/kernels_host.h"
 #include "op/sizes.h"
 
 #undef TP_PLACE
 #define TP_PLACE g->at.file, g->at.line
-
-#define FN(name) TPK_CAT(tpk_##name##_, S)
-#define T tpk_f32
-#define S f32
-#include "kernel/text/addrows.h"
-#undef T
-#undef S
-#define T tpk_f64
-#define S f64
-#include "kernel/text/addrows.h"
-#undef T
-#undef S
-#undef FN
 
 static int64_t rows_of_state(tpi_dims *dims, int64_t k)
 {
@@ -62,8 +48,9 @@ static void add_rows_grad(tpi_grad *g)
         tpi_give(g, 2, tp_matmul(g->x[1], open));
 }
 
+extern tpi_isa_call_fn tpi_isa_add_rows_f32_base, tpi_isa_add_rows_f64_base;
 static const tpi_call add_rows_calls[TP_N_DTYPES] = {
-    [TP_F32] = tpk_add_rows_f32, [TP_F64] = tpk_add_rows_f64};
+    [TP_F32] = tpi_isa_add_rows_f32_base, [TP_F64] = tpi_isa_add_rows_f64_base};
 
 const tpi_op tpi_op_add_rows = {.name = "add_rows",
                                 .code = TPI_OP_add_rows,

@@ -1,7 +1,7 @@
 #include "op/contractions.h"
 
+#include "ir/body.h"
 #include "kernel/conv/convspec.h"
-#include "kernel/host/team_host.h"
 
 static bool has_elements(const tpi_run *r)
 {
@@ -15,19 +15,33 @@ bool tpi_contraction_run(tpi_run *r)
         return r->op->kernel(r);
     r->op->contract(r, &c);
     const tpi_team team = {.kernels = r->ctx->kernels, .pool = r->ctx->pool};
-    const size_t bytes = c.is_conv ? tpi_team_convolution_ws(&team, &c.conv)
-                                   : tpi_team_products_ws(&team, &c.products);
+    const tpi_convolving *conv = r->op->convolving;
+    const size_t bytes =
+        c.is_conv ? conv->ws(&team, &c.conv) : tpi_team_products_ws(&team, &c.products);
     void *ws = tpi_take(&r->ctx->mem, bytes);
     if (!ws) {
         r->failed = tpi_no_memory(r->ctx, r->at, r->op->name);
         return false;
     }
     if (c.is_conv)
-        tpi_team_convolution(&team, &c.conv, ws);
+        conv->run(&team, &c.conv, ws);
     else
         tpi_team_products(&team, &c.products, ws);
     tpi_give_back(&r->ctx->mem, ws, bytes);
     return true;
+}
+
+const tpi_convolving *tpi_convolving_of(const tp_graph *g)
+{
+    const tpi_convolving *of = NULL;
+    for (int i = 0; i < g->n_nodes && !of; i++) {
+        tpi_body *bodies[2];
+        const tp_tensor *t = g->nodes[i];
+        of = t->op->convolving;
+        for (int k = tpi_is_block(t) ? tpi_bodies_of(t, bodies) : 0; k > 0 && !of; k--)
+            of = tpi_convolving_of(bodies[k - 1]->graph);
+    }
+    return of;
 }
 
 /* Each element of y takes the taps of one of w's filters, whichever of x, w and y is the result. */

@@ -3,6 +3,7 @@
 #ifndef TAPIR_CONTRACTIONS_H
 #define TAPIR_CONTRACTIONS_H
 
+#include "kernel/host/team_host.h"
 #include "op/op.h"
 
 /* Sizes and strides may be symbolic, unless it is called. */
@@ -15,6 +16,8 @@ struct tpi_contraction {
     };
 };
 
+/* What a graph with convolutions needs, in its blocks too; NULL: it has none. */
+const tpi_convolving *tpi_convolving_of(const tp_graph *g);
 /* Computes r->out, of floats. False: r->failed says why. */
 bool tpi_contraction_run(tpi_run *r);
 double tpi_contraction_multiply_adds(const tpi_contraction *c);

@@ -302,6 +302,7 @@ static bool conv_kernel(tpi_run *r)
                                    .n_in = 2,                                                  \
                                    .kind = TPI_CALL,                                           \
                                    .contract = conv_contract,                                  \
+                                   .convolving = &tpi_team_convolving,                         \
                                    .packed_axes = packed,                                      \
                                    .attrs = table,                                             \
                                    .attrs_size = sizeof(conv_attrs),                           \

@@ -13,10 +13,14 @@ tpi_scalar_fn tpi_cast_scalar(tp_dtype from, tp_dtype to);
 /* The rows of this machine for an op on elements of that type; [0] is NULL when there are none. */
 static inline const tpi_row_fn *tpi_rows_of(const tp_ctx *ctx, tpi_elem e, int type)
 {
+    static const tpi_row_fn none[TPI_N_ROWS];
     const tpi_kernels *k = ctx->kernels;
-    while (!k->row[e][type][0] && k->narrower)
+    const int t = tpi_row_type(type);
+    if (t == TPI_N_ROW_TYPES)
+        return none;
+    while (!k->row[e][t][0] && k->narrower)
         k = k->narrower;
-    return k->row[e][type];
+    return k->row[e][t];
 }
 
 static inline tpi_row_fn tpi_cast_row(const tp_ctx *ctx, int from, int to)

@@ -3,26 +3,11 @@
  * "A linear filtering approach to the computation of discrete Fourier transform" (1970). */
 #include "base/float_mode.h"
 #include "ir/factors.h"
-#include "kernel/text/elem.h"
-#include "kernel/text/vec.h"
 #include "op/set_calls.h"
 #include "op/sizes.h"
 #include "tapir/linalg.h"
 
 #include <stddef.h>
-
-#define FN(name) TPK_CAT(tpk_##name##_, S)
-#define T tpk_f32
-#define S f32
-#include "kernel/text/fourier.h"
-#undef T
-#undef S
-#define T tpk_f64
-#define S f64
-#include "kernel/text/fourier.h"
-#undef T
-#undef S
-#undef FN
 
 typedef struct fft_attrs {
     int64_t inverse, factors;
@@ -196,12 +181,14 @@ OP(irfft, .n_in = 2, .factors = fft_factors);
 
 /* ---- roots of unity ------------------------------------------------------------------------------- */
 
+void tpi_isa_fft_roots_f32_base(int64_t n, tpk_f32 *pairs);
+void tpi_isa_fft_roots_f64_base(int64_t n, tpk_f64 *pairs);
 #if defined(__x86_64__)
 void tpi_isa_fft_roots_f32_avx2(int64_t n, tpk_f32 *pairs);
 void tpi_isa_fft_roots_f64_avx2(int64_t n, tpk_f64 *pairs);
 #else
-#define tpi_isa_fft_roots_f32_avx2 tpk_fft_roots_f32
-#define tpi_isa_fft_roots_f64_avx2 tpk_fft_roots_f64
+#define tpi_isa_fft_roots_f32_avx2 tpi_isa_fft_roots_f32_base
+#define tpi_isa_fft_roots_f64_avx2 tpi_isa_fft_roots_f64_base
 #endif
 
 /* exp(-2 pi i k / n) as pairs [n, 2] of like's type, a constant. */
@@ -214,9 +201,9 @@ static tp_tensor *roots(tpi_at at, const tp_tensor *like, int64_t n)
     if (!pairs)
         return tpi_no_memory(like->ctx, at, "fft");
     if (wide)
-        (set ? tpi_isa_fft_roots_f64_avx2 : tpk_fft_roots_f64)(n, pairs);
+        (set ? tpi_isa_fft_roots_f64_avx2 : tpi_isa_fft_roots_f64_base)(n, pairs);
     else
-        (set ? tpi_isa_fft_roots_f32_avx2 : tpk_fft_roots_f32)(n, pairs);
+        (set ? tpi_isa_fft_roots_f32_avx2 : tpi_isa_fft_roots_f32_base)(n, pairs);
     tp_tensor *w = tp_tensor_new(like->ctx, (tp_dtype)like->dtype, TP_DIMS(n, 2), pairs);
     tpi_give_back(&like->ctx->mem, pairs, bytes);
     return w;
@@ -251,7 +238,7 @@ static int64_t without_factors(int64_t n, int64_t most)
 
 static bool is_smooth(int64_t n)
 {
-    return without_factors(n, tpk_fft_most_f32) == 1;
+    return without_factors(n, TPI_FFT_MOST) == 1;
 }
 
 static tp_tensor *conjugate(tpi_at at, tp_tensor *x)

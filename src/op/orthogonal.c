@@ -3,8 +3,6 @@
  * linear algebra" (2017), for QR; M. B. Giles (2008) for eigenvectors; J. Townsend, "Differentiating the singular value
  * decomposition" (2016). */
 #include "ir/factors.h"
-#include "kernel/text/elem.h"
-#include "kernel/text/vec.h"
 #include "op/set_calls.h"
 #include "op/stacks.h"
 #include "tapir/composites.h"
@@ -15,21 +13,6 @@
 
 #undef TP_PLACE
 #define TP_PLACE at.file, at.line
-
-#define FN(name) TPK_CAT(tpk_##name##_, S)
-#define T tpk_f32
-#define S f32
-#include "kernel/text/matrix.h"
-#include "kernel/text/orthogonal.h"
-#undef T
-#undef S
-#define T tpk_f64
-#define S f64
-#include "kernel/text/matrix.h"
-#include "kernel/text/orthogonal.h"
-#undef T
-#undef S
-#undef FN
 
 #define OP(name_, ...)                                                                         \
     const tpi_op tpi_op_##name_ = {.name = #name_,                                             \

@@ -2,6 +2,7 @@
 #include "ir/factors.h"
 #include "kernel/text/elem.h"
 #include "kernel/text/vec.h"
+#include "op/set_calls.h"
 #include "op/window.h"
 
 #include <stddef.h>
@@ -185,9 +186,9 @@ static void avg_pool_dx_grad(tpi_grad *g)
 
 /* ---- the ops ------------------------------------------------------------------------------------ */
 
-#define POOL(name_, n_operands, table, infer_, ...)                                            \
-    static const tpi_call name_##_calls[TP_N_DTYPES] = {                                       \
-        [TP_F32] = tpk_##name_##_f32, [TP_F64] = tpk_##name_##_f64};                           \
+#define POOL(name_, n_operands, table, infer_, by_set, ...)                                    \
+    static const tpi_call name_##_calls[TP_N_DTYPES + 2 * TPI_N_SETS] = {                      \
+        [TP_F32] = tpk_##name_##_f32, [TP_F64] = tpk_##name_##_f64, by_set};                   \
     const tpi_op tpi_op_##name_ = {.name = #name_,                                             \
                                    .code = TPI_OP_##name_,                                     \
                                    .n_in = n_operands,                                         \
@@ -200,14 +201,17 @@ static void avg_pool_dx_grad(tpi_grad *g)
                                    .fn = #name_,                                               \
                                    .call = name_##_calls,                                      \
                                    __VA_ARGS__}
-POOL(max_pool, 1, max_table, pool_infer, .isa_call = TPI_ISA_max_pool, .planes = true,
-     .grad = max_pool_grad, .grad_reads_x = true);
-POOL(max_pool_dx, 2, max_table, max_dx_infer, .isa_call = TPI_ISA_max_pool_dx, .planes = true,
-     .grad = max_pool_dx_grad, .grad_reads_x = true);
-POOL(max_pool_index, 1, max_table, index_infer, .grad = NULL);
-POOL(avg_pool, 1, avg_table, pool_infer, .isa_call = TPI_ISA_avg_pool, .planes = true,
-     .grad = avg_pool_grad);
-POOL(avg_pool_dx, 1, dx_table, dx_infer, .planes = true, .grad = avg_pool_dx_grad);
+TPI_DECLARE_F32_BY_SET(max_pool);
+TPI_DECLARE_F32_BY_SET(max_pool_dx);
+TPI_DECLARE_F32_BY_SET(avg_pool);
+POOL(max_pool, 1, max_table, pool_infer, TPI_F32_BY_SET(max_pool), .isa_call = TPI_ISA_of_op,
+     .planes = true, .grad = max_pool_grad, .grad_reads_x = true);
+POOL(max_pool_dx, 2, max_table, max_dx_infer, TPI_F32_BY_SET(max_pool_dx),
+     .isa_call = TPI_ISA_of_op, .planes = true, .grad = max_pool_dx_grad, .grad_reads_x = true);
+POOL(max_pool_index, 1, max_table, index_infer, , .grad = NULL);
+POOL(avg_pool, 1, avg_table, pool_infer, TPI_F32_BY_SET(avg_pool), .isa_call = TPI_ISA_of_op,
+     .planes = true, .grad = avg_pool_grad);
+POOL(avg_pool_dx, 1, dx_table, dx_infer, , .planes = true, .grad = avg_pool_dx_grad);
 
 static tp_tensor *pool(tpi_at at, const tpi_op *op, tp_tensor *x, const tp_window *window)
 {

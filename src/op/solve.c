@@ -5,8 +5,6 @@
  * M. B. Giles, "An extended collection of matrix derivative results for forward and reverse mode algorithmic
  * differentiation" (2008), and of I. Murray, "Differentiation of the Cholesky decomposition" (2016). */
 #include "ir/factors.h"
-#include "kernel/text/elem.h"
-#include "kernel/text/vec.h"
 #include "op/set_calls.h"
 #include "op/stacks.h"
 #include "tapir/linalg.h"
@@ -15,19 +13,6 @@
 
 #undef TP_PLACE
 #define TP_PLACE g->at.file, g->at.line /* rules blame the line of the node they are for */
-
-#define FN(name) TPK_CAT(tpk_##name##_, S)
-#define T tpk_f32
-#define S f32
-#include "kernel/text/matrix.h"
-#undef T
-#undef S
-#define T tpk_f64
-#define S f64
-#include "kernel/text/matrix.h"
-#undef T
-#undef S
-#undef FN
 
 #define OP(name_, ...)                                                                         \
     const tpi_op tpi_op_##name_ = {.name = #name_,                                             \

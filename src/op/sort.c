@@ -3,6 +3,7 @@
 #include "ir/factors.h"
 #include "kernel/text/elem.h"
 #include "kernel/text/vec.h"
+#include "op/set_calls.h"
 #include "op/sizes.h"
 
 #include <stddef.h>
@@ -39,11 +40,12 @@ static bool argtopk_infer(tpi_infer *q)
     return true;
 }
 
-static const tpi_call argtopk_calls[TP_N_DTYPES] = {
+TPI_DECLARE_F32_BY_SET(argtopk);
+static const tpi_call argtopk_calls[TP_N_DTYPES + 2 * TPI_N_SETS] = {
     [TP_BOOL] = tpk_argtopk_bool, [TP_I8] = tpk_argtopk_i8,   [TP_I16] = tpk_argtopk_i16,
     [TP_I32] = tpk_argtopk_i32,   [TP_I64] = tpk_argtopk_i64, [TP_U8] = tpk_argtopk_u8,
     [TP_U16] = tpk_argtopk_u16,   [TP_U32] = tpk_argtopk_u32, [TP_U64] = tpk_argtopk_u64,
-    [TP_F32] = tpk_argtopk_f32,   [TP_F64] = tpk_argtopk_f64};
+    [TP_F32] = tpk_argtopk_f32,   [TP_F64] = tpk_argtopk_f64, TPI_F32_BY_SET(argtopk)};
 
 const tpi_op tpi_op_argtopk = {
     .name = "argtopk",
@@ -56,7 +58,7 @@ const tpi_op tpi_op_argtopk = {
     .text = "sort",
     .fn = "argtopk",
     .call = argtopk_calls,
-    .isa_call = TPI_ISA_argtopk,
+    .isa_call = TPI_ISA_of_op,
     .code = TPI_OP_argtopk,
 };
 

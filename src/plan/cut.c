@@ -136,7 +136,7 @@ static void note_least(const band *b, const tpi_kernel *k, member *m)
         m->least = m->step + PIXELS / (1 + tpi_size_at(&b->sizes, t->shape[t->rank - 1]));
         m->grain = c.conv.spec.winograd ? TOGETHER : 0; /* whole tiles */
     } else if (tpi_passed_from(t, 0, 1) != 1) {         /* it reads all channels */
-        m->step = tpi_channel_step(b->c->what.team->kernels->library, &c.conv);
+        m->step = t->op->convolving->channel_step(b->c->what.team->kernels, &c.conv);
         m->least = m->grain = m->step;
     }
 }
@@ -375,7 +375,8 @@ static size_t round_up(size_t bytes)
 /* Scratch memory that a thread needs for boxes of kernel k; what it keeps from one to the next is added to *keeps. */
 static size_t box_room(const band *b, const tpi_kernel *k, const tpi_boxes *x, size_t *keeps)
 {
-    const tpk_library *l = b->c->what.team->kernels->library;
+    const tpi_kernels *kernels = b->c->what.team->kernels;
+    const tpk_library *l = kernels->library;
     size_t most = 0;
     if (k->kind == TPI_KERNEL_LOOP)
         return b->c->what.nest_room;
@@ -387,7 +388,7 @@ static size_t box_room(const band *b, const tpi_kernel *k, const tpi_boxes *x, s
     }
     for (int64_t i = 0; i < x->outers * x->row_parts; i++) {
         const tpk_part part = tpi_box_part(x, i);
-        const size_t ws = tpi_convolution_part_ws(l, &c.conv, &part);
+        const size_t ws = root_of(b, k)->op->convolving->part_ws(kernels, &c.conv, &part);
         most = ws > most ? ws : most;
     }
     return most;
@@ -674,7 +675,7 @@ static bool cut_alone(tpi_cuts *c)
 {
     tpi_cuts_for what = c->what;
     c->team = (tpi_team){.kernels = what.ctx->kernels};
-    tpi_team_library(&c->team, &c->library);
+    tpi_team_library(&c->team, tpi_convolving_of(what.plan->graph), &c->library);
     what.team = &c->team;
     what.images = what.waves = false;
     c->alone = tpi_cuts_new(&what);

@@ -40,7 +40,7 @@ static bool is_conv(const tp_tensor *t)
 /* Can it compute some of its channels? They are the first axis of its filters. Gradients are computed whole. */
 static bool has_channels(const tp_tensor *t)
 {
-    return t->op == &tpi_op_conv && t->rank > 3 && tpi_passed_from(t, 1, 1) == 0;
+    return t->op->code == TPI_OP_conv && t->rank > 3 && tpi_passed_from(t, 1, 1) == 0;
 }
 
 /* Is channel i of the result made of channel i of the operand? */

@@ -248,7 +248,7 @@ static void set_library(tp_program *p)
     if (p->library.threads != threads || p->library.watch != p->watch)
         p->sized = false; /* workspaces are by part; a profile has no waves */
     p->team = (tpi_team){.kernels = p->ctx->kernels, .pool = p->ctx->pool};
-    tpi_team_library(&p->team, &p->library);
+    tpi_team_library(&p->team, tpi_convolving_of(p->graph), &p->library);
     tpi_library_runs(&p->library, p->cuts);
     tpi_program_hand(p, &p->library);
     p->library.stop = &p->ctx->interrupted;

@@ -1,6 +1,7 @@
 /* A program run beside others: its code with memory of its own, and no context. */
 #include "base/float_mode.h"
 #include "core/copy.h"
+#include "op/contractions.h"
 #include "run/cut_run.h"
 #include "run/program.h"
 
@@ -175,7 +176,7 @@ static tp_runner *make(tp_program *p)
         if (p->plan->buffers[i].storage == TPI_IN_OUTPUT)
             r->outputs_size += bytes_now(p, p->plan->buffers[i].like);
     r->team = (tpi_team){.kernels = p->ctx->kernels};
-    tpi_team_library(&r->team, &r->library);
+    tpi_team_library(&r->team, tpi_convolving_of(p->graph), &r->library);
     tpi_program_hand(p, &r->library);
     r->library.stop = &p->ctx->interrupted;
     r->library.max_turns = p->ctx->max_turns;

@@ -218,6 +218,18 @@ enum {
     CHANNEL_STEP = 32 /* whole blocks of packed weights for every instruction set */
 };
 
+static const tpk_library *conv_library(const tpi_kernels *k)
+{
+    static const tpk_library *const by_set[TPI_N_SETS] = {
+        [TPI_SET_base] = &tpi_isa_conv_library_base,
+#if defined(__x86_64__)
+        [TPI_SET_avx2] = &tpi_isa_conv_library_avx2,
+        [TPI_SET_avx512] = &tpi_isa_conv_library_avx512,
+#endif
+    };
+    return by_set[k->set];
+}
+
 /* What is cut: images and output rows of conv and conv_dx, or output channels, or groups, where rows are few;
  * of conv_dw output channels, or groups. */
 typedef struct conv_cut {
@@ -321,7 +333,7 @@ static tpk_convolution sub_conv(const conv_cut *cut_, int64_t part)
     if (c.which < 2) {
         const tpk_tiles *t = &cut_->tiles;
         if (cut_->channels > 1 && s->groups > 1)
-            sub_groups(cut_->team->kernels->library, &c,
+            sub_groups(conv_library(cut_->team->kernels), &c,
                        cut(s->groups, cut_->channels, 1, part % cut_->channels));
         else if (cut_->channels > 1)
             sub_channels(&c, t,
@@ -335,7 +347,7 @@ static tpk_convolution sub_conv(const conv_cut *cut_, int64_t part)
     }
     const range q = cut(s->groups > 1 ? s->groups : s->oc, cut_->images, 1, part);
     if (s->groups > 1) {
-        sub_groups(cut_->team->kernels->library, &c, q);
+        sub_groups(conv_library(cut_->team->kernels), &c, q);
         return c;
     }
     move(&c, 0, q.at * s->ws[0], q.at * s->ys[1]);
@@ -404,7 +416,7 @@ static void cut_rows(conv_cut *r, int64_t parts)
     const int64_t channels = r->c->which ? s->ic : s->oc;
     const int64_t blocks =
         s->groups > 1 ? s->groups : (channels + CHANNEL_STEP - 1) / CHANNEL_STEP;
-    const int way = way_of(r->team->kernels->library, r->c);
+    const int way = way_of(conv_library(r->team->kernels), r->c);
     if (s->nd > 1)
         r->rows = full_parts(rows, rows / LEAST_ROWS < left ? rows / LEAST_ROWS : left);
     const int64_t parts_of_blocks = full_parts(blocks, left);
@@ -427,7 +439,7 @@ static tpk_tiles tiles_of(const tpk_library *l, const tpk_convolution *c)
 
 static conv_cut cut_conv(const tpi_team *t, const tpk_convolution *c)
 {
-    const tpk_library *l = t->kernels->library;
+    const tpk_library *l = conv_library(t->kernels);
     const tpk_conv *s = &c->spec;
     conv_cut r = {
         .team = t, .c = c, .images = 1, .rows = 1, .channels = 1, .taps = l->conv_taps(s)};
@@ -447,7 +459,7 @@ static conv_cut cut_conv(const tpi_team *t, const tpk_convolution *c)
 /* The most that a part needs. */
 static size_t conv_part_ws(const conv_cut *r)
 {
-    const tpk_library *l = r->team->kernels->library;
+    const tpk_library *l = conv_library(r->team->kernels);
     size_t most = 0;
     for (int64_t i = 0; i < conv_parts(r); i++) {
         const tpk_convolution c = sub_conv(r, i);
@@ -457,10 +469,10 @@ static size_t conv_part_ws(const conv_cut *r)
     return most;
 }
 
-size_t tpi_team_convolution_ws(const tpi_team *t, const tpk_convolution *c)
+static size_t team_conv_ws(const tpi_team *t, const tpk_convolution *c)
 {
     if (!t->pool)
-        return conv_ws(t->kernels->library, c);
+        return conv_ws(conv_library(t->kernels), c);
     const conv_cut r = cut_conv(t, c);
     return conv_part_ws(&r) * (size_t)conv_parts(&r);
 }
@@ -469,13 +481,13 @@ static void conv_part(void *env, size_t part)
 {
     const conv_cut *r = env;
     const tpk_convolution c = sub_conv(r, (int64_t)part);
-    (c.f64 ? run_f64 : run_f32)(r->team->kernels->library, &c, r->ws + part * r->part_ws);
+    (c.f64 ? run_f64 : run_f32)(conv_library(r->team->kernels), &c, r->ws + part * r->part_ws);
 }
 
-void tpi_team_convolution(const tpi_team *t, const tpk_convolution *c, void *ws)
+static void team_conv(const tpi_team *t, const tpk_convolution *c, void *ws)
 {
     if (!t->pool) {
-        (c->f64 ? run_f64 : run_f32)(t->kernels->library, c, ws);
+        (c->f64 ? run_f64 : run_f32)(conv_library(t->kernels), c, ws);
         return;
     }
     conv_cut r = cut_conv(t, c);
@@ -512,18 +524,19 @@ static tpk_convolution conv_part_of(const tpk_library *l, const tpk_convolution 
     return conv_box(&c, way, part_images(p), (range){0, c.spec.out[0]});
 }
 
-int64_t tpi_channel_step(const tpk_library *l, const tpk_convolution *c)
+static int64_t channel_step(const tpi_kernels *k, const tpk_convolution *c)
 {
     enum { FEW = 6 }; /* are computed together */
+    const tpk_library *l = conv_library(k);
     const int way = tiles_of(l, c).way ? TPK_WAY_DENSE : way_of(l, c);
     return way == TPK_WAY_DENSE                           ? c->spec.oc
            : way == TPK_WAY_ACROSS || way == TPK_WAY_TAPS ? CHANNEL_STEP
                                                           : FEW;
 }
 
-size_t tpi_convolution_part_ws(const tpk_library *l, const tpk_convolution *c,
-                               const tpk_part *p)
+static size_t conv_room(const tpi_kernels *k, const tpk_convolution *c, const tpk_part *p)
 {
+    const tpk_library *l = conv_library(k);
     const tpk_convolution part = conv_part_of(l, c, p);
     return round_up(conv_ws(l, &part));
 }
@@ -542,6 +555,41 @@ static void convolution_part(const tpk_library *l, const tpk_convolution *c, voi
     const tpk_convolution part = conv_part_of(l, c, p);
     (c->f64 ? run_f64 : run_f32)(l, &part, ws);
 }
+
+/* Of all places, or of one as in a microbatch. */
+static size_t program_conv_ws(const void *team, const tpk_convolution *c)
+{
+    const tpi_team *t = team;
+    const size_t all = t ? team_conv_ws(t, c) : 0;
+    if (!t || c->which == 2 || c->spec.batch < 2)
+        return all;
+    const tpk_convolution one = conv_places(conv_library(t->kernels), c, 0, 1);
+    const size_t each = team_conv_ws(t, &one);
+    return all > each ? all : each;
+}
+
+static void program_conv(const void *team, const tpk_convolution *c, void *ws,
+                         const tpk_part *part)
+{
+    const tpi_team *t = team;
+    if (!part) {
+        team_conv(t, c, ws);
+    } else if (part->shared) {
+        const tpk_convolution some =
+            conv_places(conv_library(t->kernels), c, part->o0, part->o1);
+        team_conv(t, &some, ws);
+    } else {
+        convolution_part(conv_library(t->kernels), c, ws, part);
+    }
+}
+
+const tpi_convolving tpi_team_convolving = {.ws = team_conv_ws,
+                                            .run = team_conv,
+                                            .part_ws = conv_room,
+                                            .channel_step = channel_step,
+                                            .library = conv_library,
+                                            .program_ws = program_conv_ws,
+                                            .run_program = program_conv};
 
 /* ---- planes --------------------------------------------------------------------------------------- */
 
@@ -652,40 +700,14 @@ static void planes(const void *team, tpi_isa_call call, int n_in, const tpk_view
     tpi_team_planes(team, call, n_in, in, out, attr, size);
 }
 
-/* Of all places, or of one as in a microbatch. */
-static size_t convolution_ws(const void *team, const tpk_convolution *c)
+void tpi_team_library(const tpi_team *t, const tpi_convolving *conv, tpk_library *library)
 {
-    const tpi_team *t = team;
-    const size_t all = t ? tpi_team_convolution_ws(t, c) : 0;
-    if (!t || c->which == 2 || c->spec.batch < 2)
-        return all;
-    const tpk_convolution one = conv_places(t->kernels->library, c, 0, 1);
-    const size_t each = tpi_team_convolution_ws(t, &one);
-    return all > each ? all : each;
-}
-
-static void convolution(const void *team, const tpk_convolution *c, void *ws,
-                        const tpk_part *part)
-{
-    const tpi_team *t = team;
-    if (!part) {
-        tpi_team_convolution(t, c, ws);
-    } else if (part->shared) {
-        const tpk_convolution some = conv_places(t->kernels->library, c, part->o0, part->o1);
-        tpi_team_convolution(t, &some, ws);
-    } else {
-        convolution_part(t->kernels->library, c, ws, part);
-    }
-}
-
-void tpi_team_library(const tpi_team *t, tpk_library *library)
-{
-    *library = *t->kernels->library;
+    *library = conv ? *conv->library(t->kernels) : *t->kernels->library;
     library->team = t;
     library->products_ws = products_ws;
     library->products = products;
-    library->convolution_ws = convolution_ws;
-    library->convolution = convolution;
+    library->convolution_ws = conv ? conv->program_ws : NULL;
+    library->convolution = conv ? conv->run_program : NULL;
     library->planes = planes;
     library->spread = spread;
     library->threads = tpi_pool_threads(t->pool);

@@ -81,10 +81,10 @@ enum { AT_bool, AT_i8, AT_i16, AT_i32, AT_i64, AT_u8, AT_u16, AT_u32, AT_u64, AT
 #include "kernel/text/elem.def"
 #undef ELEM
 
-#define LIST1(name, t) [AT_##t] = {name##_##t},
-#define LIST2(name, t) [AT_##t] = {name##_##t, name##_##t##_sv, name##_##t##_vs},
+#define LIST1(name, t) [TPI_ROW_##t] = {name##_##t},
+#define LIST2(name, t) [TPI_ROW_##t] = {name##_##t, name##_##t##_sv, name##_##t##_vs},
 #define LIST3(name, t) LIST1(name, t)
-const tpi_row_fn TPI_ISA_NAME(tpi_isa_rows)[TPI_N_ELEMS][TPI_N_ELEMENT_TYPES][TPI_N_ROWS] = {
+const tpi_row_fn TPI_ISA_NAME(tpi_isa_rows)[TPI_N_ELEMS][TPI_N_ROW_TYPES][TPI_N_ROWS] = {
 #define ELEM(class, n_in, name, effort) [TPI_ELEM_##name] = {TYPES_##class(LIST##n_in, name)},
 #include "kernel/text/elem.def"
 #undef ELEM

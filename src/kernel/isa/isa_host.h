@@ -12,7 +12,7 @@
 
 /* elem_rows.c */
 extern const tpi_row_fn
-    TPI_ISA_NAME(tpi_isa_rows)[TPI_N_ELEMS][TPI_N_ELEMENT_TYPES][TPI_N_ROWS];
+    TPI_ISA_NAME(tpi_isa_rows)[TPI_N_ELEMS][TPI_N_ROW_TYPES][TPI_N_ROWS];
 extern const tpi_row_fn TPI_ISA_NAME(tpi_isa_casts)[TPI_N_ELEMENT_TYPES][TPI_N_ELEMENT_TYPES];
 /* reduce_rows.c */
 extern const tpi_reduce TPI_ISA_NAME(tpi_isa_reduce_rows)[TPI_N_REDUCES][2];
@@ -31,6 +31,7 @@ TPI_ISA_REDUCE(max, f64);
 TPI_ISA_REDUCE(min, f64);
 /* contract.c */
 extern const tpk_library TPI_ISA_NAME(tpi_isa_library);
+extern const tpk_library TPI_ISA_NAME(tpi_isa_conv_library);
 /* index_rows.c, pool_rows.c */
 #define TPI_ISA_CALL(name)                                                                     \
     int64_t TPI_ISA_NAME(name##_f32)(const tpk_view *in, const tpk_view *out,                  \

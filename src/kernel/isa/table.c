@@ -38,12 +38,8 @@ const tpi_kernels TPI_ISA_NAME(tpi_kernels) = {
     .reduce_more = TPI_ISA_NAME(tpi_isa_reduce_more),
     .library = &TPI_ISA_NAME(tpi_isa_library),
     .call = {[TPI_ISA_random] = RANDOM,
-             OF_F32(max_pool),
-             OF_F32(max_pool_dx),
-             OF_F32(avg_pool),
              OF_F32(gather),
              OF_F32(take_along),
-             OF_F32(argtopk),
              [TPI_ISA_add_rows] = {TPI_ISA_NAME(tpi_isa_add_rows_f32),
                                    TPI_ISA_NAME(tpi_isa_add_rows_f64)}},
 };

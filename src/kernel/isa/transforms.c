@@ -1,9 +1,9 @@
-/* Fourier transforms, with what AVX2 has. */
+/* Fourier transforms; AVX-512 has those of AVX2. */
 #include "kernel/isa/isa_host.h"
 #include "kernel/text/elem.h"
 #include "kernel/text/vec.h"
 
-#if defined(__AVX2__) && !defined(__AVX512F__)
+#if !defined(__AVX512F__)
 #define FN(name) TPK_CAT(tpk_##name##_, S)
 #define T tpk_f32
 #define S f32
@@ -16,19 +16,17 @@
 #undef T
 #undef S
 
+_Static_assert((int)tpk_fft_most_f32 == TPI_FFT_MOST, "op/fourier.c asks for no others");
 TPI_ISA_CALLS(fft)
 TPI_ISA_CALLS(rfft)
 TPI_ISA_CALLS(irfft)
 
-void tpi_isa_fft_roots_f32_avx2(int64_t n, tpk_f32 *pairs);
-void tpi_isa_fft_roots_f32_avx2(int64_t n, tpk_f32 *pairs)
-{
-    tpk_fft_roots_f32(n, pairs);
-}
-
-void tpi_isa_fft_roots_f64_avx2(int64_t n, tpk_f64 *pairs);
-void tpi_isa_fft_roots_f64_avx2(int64_t n, tpk_f64 *pairs)
-{
-    tpk_fft_roots_f64(n, pairs);
-}
+#define ROOTS(t)                                                                               \
+    void TPI_ISA_NAME(tpi_isa_fft_roots_##t)(int64_t n, tpk_##t * pairs);                      \
+    void TPI_ISA_NAME(tpi_isa_fft_roots_##t)(int64_t n, tpk_##t * pairs)                       \
+    {                                                                                          \
+        tpk_fft_roots_##t(n, pairs);                                                           \
+    }
+ROOTS(f32)
+ROOTS(f64)
 #endif

@@ -125,6 +125,14 @@ TPK_INLINE float tpk_soft_fma_f32(float a, float b, float c)
     return (float)tpk_add_odd_f64((double)a * (double)b, (double)c);
 }
 
+/* The library has one copy of it (kernel/host/soft_fma_host.c), for its code without an fma instruction. */
+#if defined(TPK_SOFT_FMA_ELSEWHERE)
+double tpk_soft_fma_f64(double a, double b, double c) __attribute__((const));
+#else
+#if !defined(TPK_SOFT_FMA)
+#define TPK_SOFT_FMA TPK_INLINE
+#endif
+
 /* Any finite operands, a * b not 0: the sum of the 106-bit product and c in 128-bit integers.
  * Each is m * 2^e; the one with the smaller e is shifted right, what falls out sets the last bit. */
 TPK_INLINE double tpk_soft_fma_slow_f64(double a, double b, double c)
@@ -202,7 +210,7 @@ TPK_INLINE double tpk_soft_fma_slow_f64(double a, double b, double c)
 
 /* Exact product as ph + pl (Dekker), then three additions of which the inner one rounds to odd
  * (Boldo and Melquiond); where a step could leave the range, integers. */
-TPK_INLINE double tpk_soft_fma_f64(double a, double b, double c)
+TPK_SOFT_FMA double tpk_soft_fma_f64(double a, double b, double c)
 {
     const uint64_t ea = (tpk_bits_f64(a) >> 52) & 2047, eb = (tpk_bits_f64(b) >> 52) & 2047;
     const uint64_t ec = (tpk_bits_f64(c) >> 52) & 2047;
@@ -219,6 +227,7 @@ TPK_INLINE double tpk_soft_fma_f64(double a, double b, double c)
     const double th = ph + uh, tt = th - ph, tl = (ph - (th - tt)) + (uh - tt);
     return th + tpk_add_odd_f64(tl, ul);
 }
+#endif
 
 #if defined(__FMA__) || defined(__AVX512F__) || defined(__aarch64__) || defined(__FP_FAST_FMA)
 #define TPK_HARD_FMA 1
