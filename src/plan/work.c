@@ -39,26 +39,49 @@ static double turns_of(const tpi_run_sizes *sizes, const tp_tensor *loop)
     return turns > 0 ? (double)turns : 0;
 }
 
-/* Of a block: its body's, once per turn; of a cond the side that has more to do. */
-static double block_flops(const tpi_run_sizes *sizes, const tp_tensor *t)
+typedef double flops_fn(const tpi_run_sizes *sizes, const tp_tensor *t);
+
+static double flops_of(const tpi_run_sizes *sizes, const tp_tensor *t, flops_fn *of_op);
+
+static double sum_flops(const tpi_run_sizes *sizes, const tp_graph *g, flops_fn *of_op)
 {
+    double flops = 0;
+    for (int i = 0; i < g->n_nodes; i++)
+        flops += flops_of(sizes, g->nodes[i], of_op);
+    return flops;
+}
+
+/* Of a block: its body's, once per turn; of a cond the side that has more to do. */
+static double flops_of(const tpi_run_sizes *sizes, const tp_tensor *t, flops_fn *of_op)
+{
+    if (!tpi_is_block(t))
+        return of_op(sizes, t);
     if (!tpi_loop_of(t)) {
         const tpi_cond_attrs *a = t->attrs;
-        const double then = tpi_graph_flops(sizes, a->then->graph),
-                     other = tpi_graph_flops(sizes, a->other->graph);
+        const double then = sum_flops(sizes, a->then->graph, of_op),
+                     other = sum_flops(sizes, a->other->graph, of_op);
         return then > other ? then : other;
     }
     const tpi_loop_attrs *a = t->attrs;
-    return turns_of(sizes, t) * tpi_graph_flops(sizes, a->body->graph);
+    return turns_of(sizes, t) * sum_flops(sizes, a->body->graph, of_op);
 }
 
 double tpi_graph_flops(const tpi_run_sizes *sizes, const tp_graph *g)
 {
-    double flops = 0;
-    for (int i = 0; i < g->n_nodes; i++)
-        flops += tpi_is_block(g->nodes[i]) ? block_flops(sizes, g->nodes[i])
-                                           : tpi_node_flops(sizes, g->nodes[i]);
-    return flops;
+    return sum_flops(sizes, g, tpi_node_flops);
+}
+
+static double op_operations(const tpi_run_sizes *sizes, const tp_tensor *t)
+{
+    const bool is_reduction = t->op->kind == TPI_REDUCE;
+    return t->op->kind == TPI_ELEMENT || is_reduction
+               ? count_at(sizes, is_reduction ? t->in[0] : t)
+               : tpi_node_flops(sizes, t);
+}
+
+double tpi_node_operations(const tpi_run_sizes *sizes, const tp_tensor *t)
+{
+    return flops_of(sizes, t, op_operations);
 }
 
 /* ---- kernels --------------------------------------------------------------------------------- */
@@ -194,13 +217,7 @@ tpi_work tpi_kernel_work(const tpi_run_sizes *sizes, const tpi_plan *plan, int k
     if (k->kind == TPI_KERNEL_BLOCK)
         return block_work(sizes, plan->sections[k->root]);
     tpi_work w = bytes_moved(sizes, plan, kernel, nodes, n);
-    for (int i = 0; i < n; i++) {
-        const tp_tensor *t = plan->values[nodes[i]].node;
-        const bool is_reduction = t->op->kind == TPI_REDUCE;
-        if (t->op->kind == TPI_ELEMENT || is_reduction)
-            w.flops += count_at(sizes, is_reduction ? t->in[0] : t);
-        else
-            w.flops += tpi_node_flops(sizes, t);
-    }
+    for (int i = 0; i < n; i++)
+        w.flops += op_operations(sizes, plan->values[nodes[i]].node);
     return w;
 }

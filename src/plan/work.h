@@ -18,6 +18,8 @@ typedef struct tpi_work {
 tpi_work tpi_kernel_work(const tpi_run_sizes *r, const tpi_plan *plan, int kernel);
 /* Of a node: of a contraction or convolution, else 0; of what it gives. */
 double tpi_node_flops(const tpi_run_sizes *r, const tp_tensor *node);
+/* As in tpi_work, of any node; of a block with all of its turns, of a cond the side that has more to do. */
+double tpi_node_operations(const tpi_run_sizes *r, const tp_tensor *node);
 double tpi_node_bytes(const tpi_run_sizes *r, const tp_tensor *node);
 /* Of the contractions and convolutions of a graph, its blocks' included. */
 double tpi_graph_flops(const tpi_run_sizes *r, const tp_graph *g);

@@ -211,6 +211,21 @@ MISUSE(tp_params_text)
     tp_free(b->tp, text);
 }
 
+MISUSE(tp_summary)
+{
+    (void)what;
+    tp_params *p = tp_params_new(b->tp);
+    assert_null(tp_summary(p, NULL));
+    assert_null(tp_summary(p, tp_neg(NULL)));
+    assert_null(tp_summary(p, b->failed));
+    assert_null(tp_summary(p, b->gone));
+    assert_null(tp_summary(p, b->dead));
+    tp_clear_error(b->tp);
+    assert_null(tp_summary(p, b->param));
+    assert_int_equal(tp_error(b->tp), TP_E_STATE);
+    tp_clear_error(b->tp);
+}
+
 MISUSE(tp_initial)
 {
     what = ""; /* the texts name the layer */
@@ -760,6 +775,7 @@ const misuse misuse_nn[] = {
     LISTED(tp_params_share),
     LISTED(tp_params_tensor),
     LISTED(tp_params_text),
+    LISTED(tp_summary),
     LISTED(tp_params_trained),
     LISTED(tp_dense_new),
     LISTED(tp_dense_apply),

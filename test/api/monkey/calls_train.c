@@ -72,6 +72,14 @@ ASKED(tp_params_find, tp_params_find(p, name(m)))
 ASKED(tp_params_count, tp_params_count(p))
 ASKED(tp_params_text, tp_free(m->tp, tp_params_text(p)))
 
+CALL(tp_summary)
+{
+    const tp_tensor *x = tensor(m);
+    char *s = tp_summary(below(m, 2) ? tree(m) : NULL, x);
+    tp_free(tp_ctx_of(x), s);
+    return s != NULL;
+}
+
 CALL(tp_initial)
 {
     tp_ctx *tp = ctx(m);
