@@ -155,14 +155,30 @@ static tp_tensor *halves(tpi_at at, const char *what, tp_tensor *x, int axis, tp
     return NULL;
 }
 
-TPI_FLOAT_COMPOSITE(glu, (tp_tensor * x, int axis), x, axis)
+static tp_tensor *glu_of(tpi_at at, tp_tensor *x, int axis)
 {
-    tp_tensor *half[2], *failed = halves(at, "glu", x, axis, half);
+    tp_tensor *half[2], *failed = tpi_refuse_float(at, "glu", TPI_IN(x));
+    failed = failed ? failed : halves(at, "glu", x, axis, half);
     return failed ? failed : tp_mul(half[0], tp_sigmoid(half[1]));
 }
 
-TPI_FLOAT_COMPOSITE(swiglu, (tp_tensor * x, int axis), x, axis)
+TPI_FUSED(glu, false, in[0], (int)v[0])
+TPI_COMPOSITE(tp_glu, (tp_tensor * x, int axis), x, axis)
 {
-    tp_tensor *half[2], *failed = halves(at, "swiglu", x, axis, half);
+    tp_tensor *y = TPI_FUSE(glu, (x), axis);
+    return y ? y : glu_of(at, x, axis);
+}
+
+static tp_tensor *swiglu_of(tpi_at at, tp_tensor *x, int axis)
+{
+    tp_tensor *half[2], *failed = tpi_refuse_float(at, "swiglu", TPI_IN(x));
+    failed = failed ? failed : halves(at, "swiglu", x, axis, half);
     return failed ? failed : tp_mul(silu_of(at, half[0]), half[1]);
+}
+
+TPI_FUSED(swiglu, false, in[0], (int)v[0])
+TPI_COMPOSITE(tp_swiglu, (tp_tensor * x, int axis), x, axis)
+{
+    tp_tensor *y = TPI_FUSE(swiglu, (x), axis);
+    return y ? y : swiglu_of(at, x, axis);
 }

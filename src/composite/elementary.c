@@ -138,7 +138,7 @@ static tp_tensor *lesser_share(tpi_at at, tp_tensor *swap, tp_tensor *y, tp_tens
     return tp_div(tp_where(endless, one, lesser), greater);
 }
 
-TPI_COMPOSITE(tp_atan2, (tp_tensor * y, tp_tensor *x), y, x)
+static tp_tensor *atan2_of(tpi_at at, tp_tensor *y, tp_tensor *x)
 {
     tp_tensor *failed = tpi_refuse_pair(at, "atan2", true, &y, &x);
     if (failed)
@@ -150,6 +150,13 @@ TPI_COMPOSITE(tp_atan2, (tp_tensor * y, tp_tensor *x), y, x)
     turn = tp_where(swap, tp_sub(1.5707963267948966, turn), turn);
     turn = tp_where(left, tp_sub(3.1415926535897931, turn), turn);
     return tpi_turned(at, below, turn);
+}
+
+TPI_FUSED(atan2, true, in[0], in[1])
+TPI_COMPOSITE(tp_atan2, (tp_tensor * y, tp_tensor *x), y, x)
+{
+    tp_tensor *angle_of = TPI_FUSE(atan2, (y, x));
+    return angle_of ? angle_of : atan2_of(at, y, x);
 }
 
 /* ---- hyperbolic --------------------------------------------------------------------------------- */
@@ -453,9 +460,16 @@ TPI_COMPOSITE(tp_floor_div, (tp_tensor * a, tp_tensor *b), a, b)
     return tp_sub(tp_div(a, b), tp_cast(less, tp_dtype_of(a)));
 }
 
-TPI_COMPOSITE(tp_clip, (tp_tensor * x, double lo, double hi), x, lo, hi)
+static tp_tensor *clip_of(tpi_at at, tp_tensor *x, double lo, double hi)
 {
     return tp_min(tp_max(x, tp_scalar_like(x, lo)), tp_scalar_like(x, hi));
+}
+
+TPI_FUSED(clip, true, in[0], v[0], v[1])
+TPI_COMPOSITE(tp_clip, (tp_tensor * x, double lo, double hi), x, lo, hi)
+{
+    tp_tensor *y = TPI_FUSE(clip, (x), lo, hi);
+    return y ? y : clip_of(at, x, lo, hi);
 }
 
 TPI_COMPOSITE(tp_clip_min, (tp_tensor * x, double lo), x, lo)
@@ -474,7 +488,7 @@ TPI_COMPOSITE(tp_square, (tp_tensor * x), x)
 }
 
 /* From the nearer end, so that both are met. */
-TPI_COMPOSITE(tp_lerp, (tp_tensor * a, tp_tensor *b, tp_tensor *w), a, b, w)
+static tp_tensor *lerp_of(tpi_at at, tp_tensor *a, tp_tensor *b, tp_tensor *w)
 {
     tp_tensor *failed = tpi_refuse_operands(at, "lerp", TPI_IN(a, b, w));
     if (failed || (failed = tpi_refuse_pair(at, "lerp", true, &a, &w)) ||
@@ -484,4 +498,11 @@ TPI_COMPOSITE(tp_lerp, (tp_tensor * a, tp_tensor *b, tp_tensor *w), a, b, w)
     tp_tensor *way = tp_sub(b, a), *first = tp_lt(w, 0.5);
     tp_tensor *back = tp_mul(way, tp_sub(1, w));
     return tp_where(first, tp_add(a, tp_mul(way, w)), tp_sub(b, back));
+}
+
+TPI_FUSED(lerp, true, in[0], in[1], in[2])
+TPI_COMPOSITE(tp_lerp, (tp_tensor * a, tp_tensor *b, tp_tensor *w), a, b, w)
+{
+    tp_tensor *y = TPI_FUSE(lerp, (a, b, w));
+    return y ? y : lerp_of(at, a, b, w);
 }

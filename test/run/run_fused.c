@@ -32,6 +32,11 @@ typedef tp_tensor *composite(tp_tensor *x, tp_tensor *c, tp_tensor *p);
     M(hardswish, tp_hardswish(x))                                                              \
     M(threshold, tp_threshold(x, 0.1, -0.5))                                                   \
     M(shrink, tp_shrink(x, 0.5, 0.25))                                                         \
+    M(glu, tp_glu(x, 1))                                                                       \
+    M(swiglu, tp_swiglu(x, -1))                                                                \
+    M(clip, tp_clip(x, -0.5, 2))                                                               \
+    M(atan2, tp_atan2(x, p))                                                                   \
+    M(lerp, tp_lerp(x, p, tp_exp(p)))                                                          \
     M(softsign, tp_softsign(x))                                                                \
     M(exp2, tp_exp2(x))                                                                        \
     M(log2, tp_log2(x))                                                                        \

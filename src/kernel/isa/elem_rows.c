@@ -26,7 +26,7 @@ enum { AT_bool, AT_i8, AT_i16, AT_i32, AT_i64, AT_u8, AT_u16, AT_u32, AT_u64, AT
 #define CAST_TYPES(M, x) M(x, bool) M(x, u8) M(x, i32) M(x, i64) M(x, f32) M(x, f64)
 #endif
 #define TYPES_COMPARE(M, name) TYPES_NUM(M, name)
-#define TYPES_ANY(M, name) TYPES_NUM(M, name)
+#define TYPES_ANY(M, name) TYPES_NUM(M, name) TYPES_BIT(M, name)
 
 #define LOOP(y_t, e)                                                                           \
     {                                                                                          \
