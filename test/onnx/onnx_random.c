@@ -46,7 +46,7 @@ static tp_graph *load(tp_ctx *tp, bytes m)
 static tp_tensor *run(tp_graph *g, tp_tensor *x)
 {
     const tp_feed feed = {"x", x};
-    tp_tensor *y;
+    tp_tensor *y = NULL;
     if (!g || tp_graph_run(g, 1, &feed, 1, (const char *[]){"y"}, &y) != TP_OK)
         fail_msg("%s", tp_error_message(tp_ctx_of(x)));
     return y;

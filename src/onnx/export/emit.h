@@ -60,10 +60,10 @@ typedef struct tpi_out_shape { /* of an output, as far as all paths agree */
 } tpi_out_shape;
 
 /* Where the numbers of a stream's next random node begin. */
-typedef struct tpi_drawn {
+typedef struct tpi_export_stream {
     int64_t n;    /* a size, */
     tpi_val from; /* counted from there (i64[1]); 0: from where the context is */
-} tpi_drawn;
+} tpi_export_stream;
 
 /* The graph that is being exported: the model's, or the body of a block. */
 typedef struct tpi_exported {
@@ -72,9 +72,9 @@ typedef struct tpi_exported {
     tpi_val *value_of;     /* by the index of the graph's nodes */
     int32_t *mark;         /* likewise: what is being exported */
     int32_t *needed;       /* likewise: by some path */
-    int64_t *place;   /* of random nodes: a size, where their numbers begin; -1: not known */
-    int32_t n_graph;  /* nodes of the graph */
-    tpi_drawn *drawn; /* by stream of the model */
+    int64_t *place;  /* of random nodes: a size, where their numbers begin; -1: not known */
+    int32_t n_graph; /* nodes of the graph */
+    tpi_export_stream *drawn; /* by stream of the model */
 } tpi_exported;
 
 typedef struct tpi_export {
@@ -222,7 +222,7 @@ void tpi_export_needed(tpi_export *x, int n, tp_tensor *const *nodes);
 void tpi_random_begin(tpi_export *x);
 int tpi_random_stream_of(const tpi_export *x, const tp_tensor *draw);
 /* From now on positions are noted in a copy; returns what x->now.drawn was, to be put back. */
-tpi_drawn *tpi_random_copy(tpi_export *x);
+tpi_export_stream *tpi_random_copy(tpi_export *x);
 /* The position of stream number `stream` of the model after so many draws, a size; where it is: i64[1]. */
 tpi_val tpi_random_at(tpi_export *x, int stream, int64_t drawn);
 tpi_val tpi_random_now(tpi_export *x, int stream);

@@ -217,7 +217,7 @@ static void export_path(tpi_export *x, const tpi_onnx_block *b, tpi_val *out);
 
 static int32_t export_branch(tpi_export *x, const tpi_onnx_block *b, tpi_val *out)
 {
-    tpi_drawn *drawn = tpi_random_copy(x);
+    tpi_export_stream *drawn = tpi_random_copy(x);
     const int32_t block = tpi_block_begin(x);
     x->depth++; /* blocks in it are deeper */
     export_path(x, b, out);

@@ -307,7 +307,7 @@ static int32_t export_no_turns(tpi_export *x, looping *l, tpi_val *out)
 static void export_guarded(tpi_export *x, looping *l)
 {
     tpi_val *out = tpi_export_take(x, (size_t)(l->p->n + x->n_streams), sizeof *out);
-    tpi_drawn *drawn = tpi_random_copy(x);
+    tpi_export_stream *drawn = tpi_random_copy(x);
     const tpi_val zero = tpi_scalar(x, TP_I64, 0);
     const tpi_val any = tpi_put_typed(x, "Greater", TP_BOOL,
                                       TPI_V(scalar_of(x, tpi_size(x, l->a->count)), zero));

@@ -170,11 +170,11 @@ void tpi_random_begin(tpi_export *x)
     x->now.drawn = tpi_export_take(x, (size_t)x->n_streams, sizeof *x->now.drawn);
 }
 
-tpi_drawn *tpi_random_copy(tpi_export *x)
+tpi_export_stream *tpi_random_copy(tpi_export *x)
 {
-    tpi_drawn *was = x->now.drawn;
+    tpi_export_stream *was = x->now.drawn;
     const size_t n = (size_t)x->n_streams;
-    tpi_drawn *copy = tpi_export_take(x, n, sizeof *copy);
+    tpi_export_stream *copy = tpi_export_take(x, n, sizeof *copy);
     if (copy && n)
         x->now.drawn = memcpy(copy, was, n * sizeof *copy);
     return was;
@@ -196,7 +196,7 @@ tpi_val tpi_random_now(tpi_export *x, int stream)
 
 void tpi_random_from(tpi_export *x, int stream, tpi_val from)
 {
-    x->now.drawn[stream] = (tpi_drawn){.from = from};
+    x->now.drawn[stream] = (tpi_export_stream){.from = from};
 }
 
 /* ---- numbers --------------------------------------------------------------------------------------------- */
