@@ -29,7 +29,7 @@ static tp_tensor *repeated(tpi_at at, const char *what, tp_tensor *x, int axis, 
         return x;
     memcpy(shape, x->shape, sizeof shape);
     shape[axis] = tpi_dim_mul(dims, shape[axis], times);
-    if (shape[axis] == TPI_NO_DIM && x->status == TP_OK)
+    if (shape[axis] == TPI_NO_DIM)
         return tpi_fail(x->ctx, at, what, TP_E_VALUE, "axis %d of %s, %s times, is too large",
                         axis, SHAPE(x), SIZE(x->ctx, dims, times));
     int64_t apart[3] = {tpi_sizes_product(dims, before, x->shape), 1,
@@ -65,7 +65,7 @@ TPI_COMPOSITE(tp_tile, (tp_tensor * x, int n, const int64_t *times), x, n, times
     if (failed)
         return failed;
     x = with_rank(at, x, n);
-    for (int i = 0; i < n; i++)
+    for (int i = 0; i < n && x->status == TP_OK; i++)
         x = repeated(at, what, x, x->rank - n + i, times[i], false);
     return x;
 }

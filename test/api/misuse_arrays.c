@@ -149,6 +149,7 @@ MISUSE(tp_tile)
 {
     OPERAND(b, b->f, tp_tile(x, TP_DIMS(2)));
     BAD(b, TP_E_VALUE, tp_tile(b->f, TP_DIMS(-1)));
+    BAD(b, TP_E_VALUE, tp_tile(b->f, TP_DIMS(INT64_MAX / 2, 2))); /* nothing is left for the second */
     BAD(b, TP_E_VALUE, tp_tile(b->node, 1, NULL));
     BAD(b, TP_E_VALUE, tp_tile(b->f, -1, &(int64_t){2}));
     BAD(b, TP_E_VALUE, tp_tile(b->f, TP_DIMS(1, 1, 1, 1, 1, 1, 1, 1, 1)));
