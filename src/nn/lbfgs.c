@@ -504,10 +504,11 @@ static tp_tensor *step(tp_lbfgs *l)
     tp_tensor *loss = v.now.f;
     l->changes.n = 0;
     split(l, v.x);
-    for (int i = 0; i < l->n; i++)
-        tpi_change(&l->changes, l->w[i], l->pieces[i]);
+    for (int i = 0; i < l->n;
+         i++) /* copies: C that stands alone assigns what is computed here */
+        tpi_change(&l->changes, l->w[i], tp_mul(l->pieces[i], 1));
     for (int i = 0; i < N_HISTORY; i++)
-        tpi_change(&l->changes, l->history[i], v.history[i]);
+        tpi_change(&l->changes, l->history[i], tp_mul(v.history[i], 1));
     tp_tensor *done =
         tp_failed(loss) ? loss : tpi_changes_commit(l->file, l->line, &l->changes);
     for (int i = 0; tp_failed(done) && i < l->n; i++)

@@ -309,14 +309,15 @@ static bool captured_step(try_fn f)
 
 /* Steps of L-BFGS from points that it has begun at before: its line searches go ways that are known. */
 typedef struct fit {
-    tp_tensor *w, *curvature;
+    tp_tensor *w[2], *curvature;
     tp_lbfgs *l;
 } fit;
 
 static tp_tensor *bowl(void *user)
 {
     const fit *f = user;
-    return tp_sum(tp_mul(tp_square(f->w), f->curvature), TP_ALL, false);
+    tp_tensor *all = tp_mul(tp_square(tp_sub(f->w[0], f->w[1])), f->curvature);
+    return tp_add(tp_sum(all, TP_ALL, false), tp_square(f->w[1]));
 }
 
 static void fit_from(void *user, int n_in, tp_tensor *const *in, int n_out, tp_tensor **out)
@@ -324,22 +325,25 @@ static void fit_from(void *user, int n_in, tp_tensor *const *in, int n_out, tp_t
     const fit *f = user;
     if (n_in != 1 || n_out != 2)
         return;
-    tp_assign(f->w, in[0]);
+    tp_assign(f->w[0], tp_mul(in[0], 1));
     out[0] = tp_lbfgs_step(f->l, bowl, user);
-    out[1] = tp_mul(f->w, 1);
+    out[1] = tp_mul(f->w[0], 1);
 }
 
 static bool fits(try_fn f)
 {
     tp_ctx *tp = tp_open(NULL);
     const double curvature[3] = {1, 4, 9};
-    fit s = {.w = tp_param(tp_full(tp, TP_F64, TP_DIMS(3), 1), "w"),
-             .curvature = tp_tensor_new(tp, TP_F64, TP_DIMS(3), curvature)};
-    s.l = tp_lbfgs_new(tp, &(tp_lbfgs_options){.turns = 2, .history = 2}, 1, &s.w);
+    fit s = {
+        .w = {tp_param(tp_full(tp, TP_F64, TP_DIMS(3), 1), "w"),
+              tp_param(tp_scalar(tp, TP_F64, 1), "b")},
+        .curvature = tp_tensor_new(tp, TP_F64, TP_DIMS(3), curvature)
+    };
+    s.l = tp_lbfgs_new(tp, &(tp_lbfgs_options){.turns = 2, .history = 2}, 2, s.w);
     tp_function *step =
         tp_function_new(tp, "fit", fit_from, &s,
                         &(tp_function_options){.engine = TP_ENGINE_REFERENCE, .pure = true});
-    tp_tensor *feeds[STEPS], *variables[6] = {s.w};
+    tp_tensor *feeds[STEPS], *variables[7] = {s.w[0], s.w[1]};
     for (int i = 0; i < STEPS; i++)
         feeds[i] = tp_full(tp, TP_F64, TP_DIMS(3), i + 1);
     for (int i = 0; i < 4 * STEPS; i++) {
@@ -347,13 +351,13 @@ static bool fits(try_fn f)
         tp_function_call(step, 1, &feeds[i % STEPS], 2, out);
     }
     for (int i = 0; i < 5; i++)
-        variables[1 + i] = tp_lbfgs_state(s.l, i);
+        variables[2 + i] = tp_lbfgs_state(s.l, i);
     const alone a = {
         .dir = ".",
         .name = "fits",
         .tp = tp,
         .f = step,
-        .n_variables = 6,
+        .n_variables = 7,
         .variables = variables,
         .n_in = 1,
         .in = (const char *const[]){"from"},
