@@ -106,10 +106,16 @@ TPK_INLINE double tpk_fmod_f64(double a, double b)
     return tpk_from_bits_f64(sign | (ua + ((uint64_t)(eb - 1) << 52) * (ua != 0)));
 }
 
-/* Floats are doubles, and so is the exact remainder, which is a float besides. */
+/* Floats are doubles, and so is the exact remainder, which is a float besides. Of a small quotient of doubles, rounded
+ * to a whole number that is right or one too much, the product has no more bits than a double. */
 TPK_INLINE float tpk_fmod_f32(float a, float b)
 {
-    return (float)tpk_fmod_f64((double)a, (double)b);
+    const double x = (double)tpk_abs_f32(a), y = (double)tpk_abs_f32(b), quotient = x / y;
+    if (!(quotient < 0x1p29)) {
+        return (float)tpk_fmod_f64((double)a, (double)b);
+    }
+    const double rest = x - (double)(int32_t)quotient * y;
+    return tpk_copysign_f32((float)(rest < 0 ? rest + y : rest), a);
 }
 
 /* The remainder of the floored quotient: the sign of b, as in Python. */
