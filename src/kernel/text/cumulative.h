@@ -120,12 +120,10 @@ static __attribute__((unused)) int64_t FN(cumsum)(const tpk_view *in, const tpk_
     return 0;
 }
 
-/* lane, s: of a, b and y, from one line to the next, and along them. */
-static __attribute__((unused)) void FN(grown_beside)(const T *a, const T *b, T *y,
-                                                     const int64_t *lane, const int64_t *s,
-                                                     int64_t n, int64_t lanes)
+static __attribute__((unused)) void FN(grown_beside)(const T *a, int64_t lane_a, int64_t sa,
+                                                     const T *b, int64_t lane_b, int64_t sb,
+                                                     T *y, int64_t sy, int64_t n, int64_t lanes)
 {
-    const int64_t lane_a = lane[0], lane_b = lane[1], sa = s[0], sb = s[1], sy = s[2];
     T state[FN(scan_lanes)];
     for (int64_t l = 0; l < lanes; l++) {
         y[l] = state[l] = b[l * lane_b];
@@ -141,7 +139,7 @@ static __attribute__((unused)) void FN(grown_beside)(const T *a, const T *b, T *
     }
 }
 
-/* Of scan_rows lines. */
+/* Of scan_rows lines; lane, s: of a, b and y, from one line to the next, and along them. */
 static __attribute__((unused)) void FN(grown_of_rows)(const T *a, const T *b, T *y,
                                                       const int64_t *lane, const int64_t *s,
                                                       int64_t n)
@@ -193,7 +191,7 @@ static __attribute__((unused)) int64_t FN(recur)(const tpk_view *in, const tpk_v
             if (rows && lanes == FN(scan_rows)) {
                 FN(grown_of_rows)(a, b, y, lane_of, s, n);
             } else {
-                FN(grown_beside)(a, b, y, lane_of, s, n, lanes);
+                FN(grown_beside)(a, lane_of[0], s[0], b, lane_of[1], s[1], y, s[2], n, lanes);
             }
         }
         FN(scan_step)(v, axis, across, at, 3, offset);
