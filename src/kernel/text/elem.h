@@ -111,7 +111,7 @@ TPK_INLINE double tpk_fmod_f64(double a, double b)
 TPK_INLINE float tpk_fmod_f32(float a, float b)
 {
     const double x = (double)tpk_abs_f32(a), y = (double)tpk_abs_f32(b), quotient = x / y;
-    if (!(quotient < 0x1p29)) {
+    if (!(quotient < 0x1p29 && y <= 0x1.fffffep+127)) {
         return (float)tpk_fmod_f64((double)a, (double)b);
     }
     const double rest = x - (double)(int32_t)quotient * y;
