@@ -90,8 +90,7 @@ static tp_tensor *prelu_of(tpi_at at, tp_tensor *x, tp_tensor *slope)
 TPI_FUSED(prelu, true, in[0], in[1])
 TPI_COMPOSITE(tp_prelu, (tp_tensor * x, tp_tensor *slope), x, slope)
 {
-    tp_tensor *y = TPI_FUSE(prelu, (x, slope));
-    return y ? y : prelu_of(at, x, slope);
+    return TPI_FUSE(prelu, (x, slope));
 }
 
 TPI_ELEMENT_COMPOSITE(relu6, (tp_tensor * x), x)
@@ -127,8 +126,7 @@ static tp_tensor *shrink_of(tpi_at at, tp_tensor *x, double bound, double bias)
 TPI_FUSED(shrink, true, in[0], v[0], v[1])
 TPI_COMPOSITE(tp_shrink, (tp_tensor * x, double bound, double bias), x, bound, bias)
 {
-    tp_tensor *y = TPI_FUSE(shrink, (x), bound, bias);
-    return y ? y : shrink_of(at, x, bound, bias);
+    return TPI_FUSE(shrink, (x), bound, bias);
 }
 
 TPI_ELEMENT_COMPOSITE(softsign, (tp_tensor * x), x)
@@ -165,8 +163,7 @@ static tp_tensor *glu_of(tpi_at at, tp_tensor *x, int axis)
 TPI_FUSED(glu, false, in[0], (int)v[0])
 TPI_COMPOSITE(tp_glu, (tp_tensor * x, int axis), x, axis)
 {
-    tp_tensor *y = TPI_FUSE(glu, (x), axis);
-    return y ? y : glu_of(at, x, axis);
+    return TPI_FUSE(glu, (x), axis);
 }
 
 static tp_tensor *swiglu_of(tpi_at at, tp_tensor *x, int axis)
@@ -179,6 +176,5 @@ static tp_tensor *swiglu_of(tpi_at at, tp_tensor *x, int axis)
 TPI_FUSED(swiglu, false, in[0], (int)v[0])
 TPI_COMPOSITE(tp_swiglu, (tp_tensor * x, int axis), x, axis)
 {
-    tp_tensor *y = TPI_FUSE(swiglu, (x), axis);
-    return y ? y : swiglu_of(at, x, axis);
+    return TPI_FUSE(swiglu, (x), axis);
 }

@@ -130,7 +130,7 @@ tp_tensor *tpi_attention(tpi_at at, tp_tensor *q, tp_tensor *k, tp_tensor *v,
         return name##_of(at, __VA_ARGS__);                                                     \
     }                                                                                          \
     static const tpi_fused name##_fused = {#name, name##_ops, elements};
-/* Its result for operands in parentheses and the numbers behind them, or NULL: see tpi_fuse. */
+/* Its result for operands in parentheses and the numbers behind them: see tpi_fuse. */
 #define TPI_FUSE(name, operands, ...)                                                          \
     tpi_fuse(at, &(const tpi_fused_call){&name##_fused, TPI_IN operands, {__VA_ARGS__}})
 
@@ -140,9 +140,8 @@ tp_tensor *tpi_attention(tpi_at at, tp_tensor *q, tp_tensor *k, tp_tensor *v,
     TPI_FUSED(name, true, TPI_4TH(__VA_ARGS__, TPI_ELEMENT_2, TPI_ELEMENT_1, TPI_ELEMENT_0, )) \
     TPI_COMPOSITE(tp_##name, params, __VA_ARGS__)                                              \
     {                                                                                          \
-        tp_tensor *y = tpi_refuse_float(at, #name, TPI_IN(x));                                 \
-        y = y ? y : TPI_FUSE(name, (x), TPI_BEHIND_1ST(__VA_ARGS__));                          \
-        return y ? y : name##_of(at, __VA_ARGS__);                                             \
+        tp_tensor *failed = tpi_refuse_float(at, #name, TPI_IN(x));                            \
+        return failed ? failed : TPI_FUSE(name, (x), TPI_BEHIND_1ST(__VA_ARGS__));             \
     }                                                                                          \
     static tp_tensor *name##_of(tpi_at at, TPI_COMPOSITE_LIST params)
 #define TPI_ELEMENT_0 in[0]

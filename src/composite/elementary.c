@@ -155,8 +155,7 @@ static tp_tensor *atan2_of(tpi_at at, tp_tensor *y, tp_tensor *x)
 TPI_FUSED(atan2, true, in[0], in[1])
 TPI_COMPOSITE(tp_atan2, (tp_tensor * y, tp_tensor *x), y, x)
 {
-    tp_tensor *angle_of = TPI_FUSE(atan2, (y, x));
-    return angle_of ? angle_of : atan2_of(at, y, x);
+    return TPI_FUSE(atan2, (y, x));
 }
 
 /* ---- hyperbolic --------------------------------------------------------------------------------- */
@@ -468,8 +467,7 @@ static tp_tensor *clip_of(tpi_at at, tp_tensor *x, double lo, double hi)
 TPI_FUSED(clip, true, in[0], v[0], v[1])
 TPI_COMPOSITE(tp_clip, (tp_tensor * x, double lo, double hi), x, lo, hi)
 {
-    tp_tensor *y = TPI_FUSE(clip, (x), lo, hi);
-    return y ? y : clip_of(at, x, lo, hi);
+    return TPI_FUSE(clip, (x), lo, hi);
 }
 
 TPI_COMPOSITE(tp_clip_min, (tp_tensor * x, double lo), x, lo)
@@ -503,6 +501,5 @@ static tp_tensor *lerp_of(tpi_at at, tp_tensor *a, tp_tensor *b, tp_tensor *w)
 TPI_FUSED(lerp, true, in[0], in[1], in[2])
 TPI_COMPOSITE(tp_lerp, (tp_tensor * a, tp_tensor *b, tp_tensor *w), a, b, w)
 {
-    tp_tensor *y = TPI_FUSE(lerp, (a, b, w));
-    return y ? y : lerp_of(at, a, b, w);
+    return TPI_FUSE(lerp, (a, b, w));
 }

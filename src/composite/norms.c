@@ -69,8 +69,7 @@ TPI_FUSED(layer_norm, false, in[0], in[1], in[2], v[0])
 TPI_COMPOSITE(tp_layer_norm, (tp_tensor * x, tp_tensor *scale, tp_tensor *shift, double eps), x,
               scale, shift, eps)
 {
-    tp_tensor *y = TPI_FUSE(layer_norm, (x, scale, shift), eps);
-    return y ? y : layer_norm_of(at, x, scale, shift, eps);
+    return TPI_FUSE(layer_norm, (x, scale, shift), eps);
 }
 
 static tp_tensor *rms_norm_of(tpi_at at, tp_tensor *x, tp_tensor *scale, double eps)
@@ -85,8 +84,7 @@ static tp_tensor *rms_norm_of(tpi_at at, tp_tensor *x, tp_tensor *scale, double 
 TPI_FUSED(rms_norm, false, in[0], in[1], v[0])
 TPI_COMPOSITE(tp_rms_norm, (tp_tensor * x, tp_tensor *scale, double eps), x, scale, eps)
 {
-    tp_tensor *y = TPI_FUSE(rms_norm, (x, scale), eps);
-    return y ? y : rms_norm_of(at, x, scale, eps);
+    return TPI_FUSE(rms_norm, (x, scale), eps);
 }
 
 /* ---- with channels along axis 1 -------------------------------------------------------------------- */
@@ -141,9 +139,9 @@ TPI_COMPOSITE(tp_group_norm,
               (tp_tensor * x, int64_t groups, tp_tensor *scale, tp_tensor *shift, double eps),
               x, groups, scale, shift, eps)
 {
-    const bool few = groups > 0 && groups < INT32_MAX; /* as a double is, too */
-    tp_tensor *y = !few ? NULL : TPI_FUSE(group_norm, (x, scale, shift), (double)groups, eps);
-    return y ? y : group_norm_of(at, x, groups, scale, shift, eps);
+    if (groups < 1 || groups > INT32_MAX) /* no such double may be an int64_t */
+        return group_norm_of(at, x, groups, scale, shift, eps);
+    return TPI_FUSE(group_norm, (x, scale, shift), (double)groups, eps);
 }
 
 static tp_tensor *instance_norm_of(tpi_at at, tp_tensor *x, tp_tensor *scale, tp_tensor *shift,
@@ -165,8 +163,7 @@ TPI_FUSED(instance_norm, false, in[0], in[1], in[2], v[0])
 TPI_COMPOSITE(tp_instance_norm, (tp_tensor * x, tp_tensor *scale, tp_tensor *shift, double eps),
               x, scale, shift, eps)
 {
-    tp_tensor *y = TPI_FUSE(instance_norm, (x, scale, shift), eps);
-    return y ? y : instance_norm_of(at, x, scale, shift, eps);
+    return TPI_FUSE(instance_norm, (x, scale, shift), eps);
 }
 
 /* The squares of `size` neighbouring channels are added up as slices of one padded tensor. */
@@ -229,8 +226,7 @@ TPI_COMPOSITE(tp_batch_norm,
                tp_tensor *var, double eps),
               x, scale, shift, mean, var, eps)
 {
-    tp_tensor *y = TPI_FUSE(batch_norm, (x, scale, shift, mean, var), eps);
-    return y ? y : batch_norm_of(at, x, scale, shift, mean, var, eps);
+    return TPI_FUSE(batch_norm, (x, scale, shift, mean, var), eps);
 }
 
 /* running += momentum * (now - running); `now` [1, c, 1, ...] */
@@ -326,6 +322,5 @@ static tp_tensor *normalize_of(tpi_at at, tp_tensor *x, double p, int axis, doub
 TPI_FUSED(normalize, false, in[0], v[0], (int)v[1], v[2])
 TPI_COMPOSITE(tp_normalize, (tp_tensor * x, double p, int axis, double eps), x, p, axis, eps)
 {
-    tp_tensor *y = TPI_FUSE(normalize, (x), p, axis, eps);
-    return y ? y : normalize_of(at, x, p, axis, eps);
+    return TPI_FUSE(normalize, (x), p, axis, eps);
 }

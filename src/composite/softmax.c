@@ -30,8 +30,7 @@ static tp_tensor *softmax_of(tpi_at at, tp_tensor *x, int axis)
 TPI_FUSED(softmax, false, in[0], (int)v[0])
 TPI_COMPOSITE(tp_softmax, (tp_tensor * x, int axis), x, axis)
 {
-    tp_tensor *y = TPI_FUSE(softmax, (x), axis);
-    return y ? y : softmax_of(at, x, axis);
+    return TPI_FUSE(softmax, (x), axis);
 }
 
 tp_tensor *tpi_log_softmax(tpi_at at, const char *what, tp_tensor *x, int64_t axis)
@@ -51,8 +50,7 @@ static tp_tensor *log_softmax_of(tpi_at at, tp_tensor *x, int axis)
 TPI_FUSED(log_softmax, false, in[0], (int)v[0])
 TPI_COMPOSITE(tp_log_softmax, (tp_tensor * x, int axis), x, axis)
 {
-    tp_tensor *y = TPI_FUSE(log_softmax, (x), axis);
-    return y ? y : log_softmax_of(at, x, axis);
+    return TPI_FUSE(log_softmax, (x), axis);
 }
 
 TPI_COMPOSITE(tp_hardmax, (tp_tensor * x, int axis), x, axis)

@@ -14,7 +14,7 @@ static bool is_plain(const tp_ctx *ctx, bool requires)
            !(requires && ctx->recording);
 }
 
-tp_tensor *tpi_fuse(tpi_at at, const tpi_fused_call *c)
+static tp_tensor *by_program(tpi_at at, const tpi_fused_call *c)
 {
     const tp_tensor *x = c->in[0];
     bool good = tpi_fused_run != NULL && x, requires = false;
@@ -35,4 +35,10 @@ tp_tensor *tpi_fuse(tpi_at at, const tpi_fused_call *c)
         if (c->in[i])
             tpi_note_unrecorded(1, &c->in[i], y);
     return y;
+}
+
+tp_tensor *tpi_fuse(tpi_at at, const tpi_fused_call *c)
+{
+    tp_tensor *y = by_program(at, c);
+    return y ? y : c->what->ops(at, c->in, c->v);
 }

@@ -22,8 +22,8 @@ typedef struct tpi_fused_call {
     double v[TPI_FUSED_NUMBERS]; /* a program is made for each */
 } tpi_fused_call;
 
-/* The result, computed by a program; NULL: the ops are to be called. That is so where they are recorded, put in a graph or
- * left to a frame, where each is looked at, for few elements, and whenever something is in the way. */
+/* The result: by a program, or by the ops where they are recorded, put in a graph or left to a frame, where each is looked
+ * at, for few elements, and whenever something is in the way. */
 tp_tensor *tpi_fuse(tpi_at at, const tpi_fused_call *c);
 
 /* By a kept program (run/fused_run.c); NULL: there is none. */

@@ -8,10 +8,12 @@
 
 enum { FN(scan_lanes) = 256, FN(scan_rows) = 4 };
 
-/* The axis along which lines are taken together; below 0: there is one line. */
+/* The axis along which lines are taken together; `axis` itself: they are taken one by one, as those of integers,
+ * whose sums wait for nothing long. */
 static __attribute__((unused)) int64_t FN(scan_across)(const tpk_view *v, int64_t axis)
 {
-    return axis < v->rank - 1 ? v->rank - 1 : v->rank - 2;
+    const int64_t last = v->rank - 1;
+    return axis < last ? last : (T)0.5 != 0 && last > 0 ? last - 1 : axis;
 }
 
 /* How many of the lines that are left are taken at once. */
@@ -93,12 +95,12 @@ static __attribute__((unused)) int64_t FN(cumsum)(const tpk_view *in, const tpk_
 {
     const int64_t axis = attr[0], exclusive = attr[1], reverse = attr[2];
     const tpk_view v[2] = {in[0], *out};
-    const int64_t across = FN(scan_across)(v, axis), rows = axis > across, n = v[0].n[axis];
-    const int64_t n_lanes = across < 0 ? 1 : v[0].n[across];
+    const int64_t across = FN(scan_across)(v, axis), rows = (T)0.5 != 0 && axis > across,
+                  n = v[0].n[axis];
+    const int64_t n_lanes = across == axis ? 1 : v[0].n[across];
     const int64_t sx = reverse ? -v[0].s[axis] : v[0].s[axis];
     const int64_t sy = reverse ? -v[1].s[axis] : v[1].s[axis];
-    const int64_t lane_x = across < 0 ? 0 : v[0].s[across],
-                  lane_y = across < 0 ? 0 : v[1].s[across];
+    const int64_t lane_x = v[0].s[across], lane_y = v[1].s[across];
     int64_t n_groups = n > 0 ? 1 : 0, at[8] = {0};
     int64_t offset[2] = {reverse ? -(n - 1) * sx : 0, reverse ? -(n - 1) * sy : 0};
     for (int64_t i = 0; i < v[0].rank; i++) {
@@ -171,13 +173,14 @@ static __attribute__((unused)) int64_t FN(recur)(const tpk_view *in, const tpk_v
 {
     const int64_t axis = attr[0], reverse = attr[1];
     const tpk_view v[3] = {in[0], in[1], *out};
-    const int64_t across = FN(scan_across)(v, axis), rows = axis > across, n = v[0].n[axis];
-    const int64_t n_lanes = across < 0 ? 1 : v[0].n[across];
+    const int64_t across = FN(scan_across)(v, axis), rows = (T)0.5 != 0 && axis > across,
+                  n = v[0].n[axis];
+    const int64_t n_lanes = across == axis ? 1 : v[0].n[across];
     int64_t n_groups = n > 0 ? 1 : 0, at[8] = {0}, s[3], offset[3], lane_of[3];
     for (int64_t k = 0; k < 3; k++) {
         s[k] = reverse ? -v[k].s[axis] : v[k].s[axis];
         offset[k] = reverse ? -(n - 1) * s[k] : 0;
-        lane_of[k] = across < 0 ? 0 : v[k].s[across];
+        lane_of[k] = v[k].s[across];
     }
     for (int64_t i = 0; i < v[0].rank; i++) {
         n_groups *= i == axis || i == across ? 1 : v[0].n[i];
@@ -245,10 +248,10 @@ static __attribute__((unused)) int64_t FN(recur)(const tpk_view *in, const tpk_v
     {                                                                                          \
         const int64_t axis = attr[0];                                                          \
         const tpk_view v[2] = {in[0], *out};                                                   \
-        const int64_t across = FN(scan_across)(v, axis), rows = axis > across;                 \
-        const int64_t n = v[0].n[axis], n_lanes = across < 0 ? 1 : v[0].n[across];             \
-        const int64_t lane_x = across < 0 ? 0 : v[0].s[across], sx = v[0].s[axis];             \
-        const int64_t lane_y = across < 0 ? 0 : v[1].s[across], sy = v[1].s[axis];             \
+        const int64_t across = FN(scan_across)(v, axis), rows = (T)0.5 != 0 && axis > across;  \
+        const int64_t n = v[0].n[axis], n_lanes = across == axis ? 1 : v[0].n[across];         \
+        const int64_t lane_x = v[0].s[across], sx = v[0].s[axis];                              \
+        const int64_t lane_y = v[1].s[across], sy = v[1].s[axis];                              \
         int64_t n_groups = n > 0 ? 1 : 0, at[8] = {0}, offset[2] = {0};                        \
         for (int64_t i = 0; i < v[0].rank; i++) {                                              \
             n_groups *= i == axis || i == across ? 1 : v[0].n[i];                              \
