@@ -256,6 +256,80 @@ static bool step_branches(tp_ctx *tp, job *j)
     return ok;
 }
 
+/* ---- random numbers from several streams ------------------------------------------------- */
+
+static void drawing(void *user, int n_in, tp_tensor *const *in, int n_out, tp_tensor **out)
+{
+    tp_ctx *tp = user;
+    if (n_in != 1 || n_out != 1)
+        return;
+    tp_tensor *y = tp_add(in[0], tp_uniform_like(in[0], 0, 1));
+    tp_random_stream(tp, 4);
+    out[0] = tp_add(y, tp_uniform_like(y, 0, 1));
+    tp_random_stream(tp, 0);
+}
+
+static void prepare_streams(tp_ctx *tp, job *j)
+{
+    make_vars(tp, j);
+    j->f = tp_function_new(tp, "drawing", drawing, tp,
+                           &(tp_function_options){.engine = TP_ENGINE_TILES, .pure = true});
+    for (int i = 0; i < 6; i++)
+        assert_false(tp_failed(tp_function_apply(j->f, TP_TENSORS(j->vars[2]))));
+}
+
+/* By a graph of three streams, in a loop too. */
+static bool step_of_streams(tp_ctx *tp, const job *j)
+{
+    char path[310];
+    snprintf(path, sizeof path, "%s/model.onnx", j->cache);
+    tp_graph *g = tp_graph_new(tp);
+    tp_tensor *h = g ? tp_graph_read(g, j->vars[2]) : NULL;
+    tp_random_stream(tp, 3);
+    h = tp_add(h, tp_uniform_like(h, 0, 1));
+    tp_for (2, &h) {
+        tp_random_stream(tp, 2);
+        h = tp_add(h, tp_uniform_like(h, 0, 1));
+    }
+    tp_random_stream(tp, 0);
+    h = tp_add(h, tp_uniform_like(h, 0, 1));
+    if (tp_failed(tp_name(h, "drawn")) || tp_failed(tp_name(tp_assign(j->vars[2], h), "new")) ||
+        tp_error(tp) != TP_OK)
+        return false;
+    const bool saved = tp_onnx_save(g, path, 0, NULL, TP_NAMES("drawn")) == TP_OK;
+    if (saved)
+        unlink(path);
+    tp_tensor *out;
+    tp_program *p = tp_graph_compile(g, 0, NULL, TP_NAMES("new"),
+                                     &(tp_compile_options){.engine = TP_ENGINE_TILES});
+    const bool ok = saved && p && tp_program_run(p, NULL, &out) == TP_OK;
+    tp_program_free(p);
+    return ok;
+}
+
+/* Replayed, saved and loaded, and run. */
+static bool step_streams(tp_ctx *tp, job *j)
+{
+    char path[310];
+    snprintf(path, sizeof path, "%s/state.safetensors", j->cache);
+    tp_seed(tp, 3);
+    if (tp_scope_begin(tp) != TP_OK)
+        return false;
+    tp_random_stream(tp, 7);
+    tp_random_stream(tp, 0);
+    bool ok = tp_error(tp) == TP_OK;
+    ok = ok && !tp_failed(tp_function_apply(j->f, TP_TENSORS(j->vars[2])));
+    tp_state *s = tp_state_new(tp);
+    ok = ok && s && tp_state_add_random(s) == TP_OK && tp_state_save(s, path) == TP_OK &&
+         tp_state_load(s, path, NULL) == TP_OK;
+    tp_state_free(s);
+    unlink(path);
+    ok = ok && step_of_streams(tp, j);
+    tp_random_stream(tp, 0);
+    tp_scope_end(tp);
+    return ok;
+}
+
 /* ---- the C engine, its object in the cache ----------------------------------------------- */
 
 static void prepare_c(tp_ctx *tp, job *j)
@@ -439,6 +513,12 @@ static void branches(void **unused)
                     .pure = pure});
 }
 
+static void streams(void **unused)
+{
+    (void)unused;
+    sweep((job){.name = "streams", .prepare = prepare_streams, .step = step_streams});
+}
+
 static void engine_c(void **unused)
 {
     (void)unused;
@@ -467,6 +547,6 @@ int main(void)
     const struct CMUnitTest tests[] = {cmocka_unit_test(eager),    cmocka_unit_test(backward),
                                        cmocka_unit_test(graph),    cmocka_unit_test(branches),
                                        cmocka_unit_test(engine_c), cmocka_unit_test(waves),
-                                       cmocka_unit_test(limit)};
+                                       cmocka_unit_test(limit),    cmocka_unit_test(streams)};
     return cmocka_run_group_tests(tests, NULL, NULL);
 }
