@@ -1,4 +1,4 @@
-# Headers, both libraries, tapir.pc and the CMake package.
+# Headers, both libraries, tapir.pc, the CMake package, and what is to be read.
 
 include(CMakePackageConfigHelpers)
 
@@ -7,7 +7,9 @@ install(TARGETS tapir tapir_static EXPORT tapir-targets
   ARCHIVE DESTINATION "${CMAKE_INSTALL_LIBDIR}")
 install(DIRECTORY "${PROJECT_SOURCE_DIR}/include/tapir"
   DESTINATION "${CMAKE_INSTALL_INCLUDEDIR}" FILES_MATCHING PATTERN "*.h")
-install(FILES "${PROJECT_SOURCE_DIR}/LICENSE" DESTINATION "${CMAKE_INSTALL_DOCDIR}")
+install(FILES "${PROJECT_SOURCE_DIR}/LICENSE" "${PROJECT_SOURCE_DIR}/README.md" "${PROJECT_SOURCE_DIR}/SECURITY.md"
+  DESTINATION "${CMAKE_INSTALL_DOCDIR}")
+install(DIRECTORY "${PROJECT_SOURCE_DIR}/docs" DESTINATION "${CMAKE_INSTALL_DOCDIR}" FILES_MATCHING PATTERN "*.md")
 
 # The prefix in tapir.pc is relative to where the file lies, so an installed tree can move.
 set(tapir_pc_dir "${CMAKE_INSTALL_LIBDIR}/pkgconfig")

@@ -11,6 +11,10 @@ prefix=$work/prefix
 
 DESTDIR='' cmake --install "$build" --prefix "$prefix" >/dev/null
 
+for text in LICENSE README.md docs/numerics.md docs/capture.md; do # which the headers name
+    [ -f "$prefix/share/doc/tapir/$text" ] || { echo "$text was not installed"; exit 1; }
+done
+
 # As a user has it: no path into this tree.
 cp test/outside/user/user.c test/outside/user/CMakeLists.txt "$work"
 cp test/outside/user/user.c "$work/user.cpp"

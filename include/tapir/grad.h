@@ -155,8 +155,8 @@ TP_FN(tp_status, tp_hook_on, tp_tensor *x, tp_hook *h);
 
 /* ---- a check ------------------------------------------------------------------------------------ */
 
-/* Compares the gradient of f at xs (concrete f64) with central differences. f gives any shape;
- * its elements are weighed by fixed random numbers. `max_error` gets the largest difference,
+/* Compares the gradient of f at xs (concrete: f64, integers are left as they are, f32 is TP_E_DTYPE) with central
+ * differences. f gives any shape; its elements are weighed by fixed random numbers. `max_error` gets the largest difference,
  * relative to max(1, |difference quotient|). When f fails, so does this. */
 typedef tp_tensor *(*tp_checked_function)(void *user, int n, tp_tensor *const *xs);
 TP_FN(tp_status, tp_grad_check, tp_checked_function f, void *user, int n, tp_tensor *const *xs,

@@ -38,7 +38,8 @@ TP_FN(tp_tensor *, tp_params_add_state, tp_params *p, const char *name, tp_tenso
 TP_FN(tp_tensor *, tp_params_share, tp_params *p, const char *name, tp_tensor *t);
 #define tp_params_share(p, name, t) tp_params_share_at(TP_PLACE, p, name, TP_OPERAND(t))
 
-/* From now on the parameters of p are not among the trained ones, or are again. */
+/* From now on the parameters of p are not among the trained ones, or are again. An optimiser steps those that it was
+ * made with. */
 TP_API void tp_params_freeze(tp_params *p, bool frozen);
 
 /* What is trained, as the two arguments of an optimiser:  tp_adam_new(tp, 1e-3, NULL, TP_TRAINED(model)). The array

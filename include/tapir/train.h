@@ -300,16 +300,17 @@ TP_FN(tp_status, tp_average_swap, tp_average *a);
 
 /* ---- patience -------------------------------------------------------------------------------- */
 
-/* For early stopping, lower rates on a plateau, and the best of many checkpoints (since == 0). Zeroed at first. */
+/* For early stopping, lower rates on a plateau, and the best of many checkpoints (better). Zeroed at first. */
 typedef struct tp_patience {
     int turns;     /* true after so many without a better one */
     double margin; /* better by more than this; >= 0 */
     bool rises;    /* greater is better */
     bool begun;
+    bool better; /* the value of the last turn is the best so far */
     double best;
-    int since; /* turns since the best */
+    int since; /* turns since the best, or since it ran out */
 } tp_patience;
-/* Has it run out? It begins anew then. NaN is never better. */
+/* Has it run out? It begins to count anew then. NaN is never better. */
 TP_API bool tp_patience_over(tp_patience *p, double value);
 
 #ifdef __cplusplus

@@ -153,9 +153,33 @@ tp_tensor *tpi_classes_of(tpi_at at, tp_tensor *labels, tp_tensor *of, int64_t a
     return tp_where(tp_lt(labels, 0), below, labels);
 }
 
+/* Labels that are here are looked at before anything is computed: what is no class is told as such. */
+static tp_tensor *refuse_classes(tpi_at at, const scores *s, const tp_tensor *labels)
+{
+    const int64_t classes = s->given->shape[s->axis], n = tpi_count(labels);
+    const int64_t *v = (const int64_t *)(const void *)labels->data;
+    if (labels->status != TP_OK || labels->graph || !v || labels->flags & TPI_LAZY ||
+        (labels->buf && labels->buf->assigned) || !(labels->flags & TPI_CONTIGUOUS) ||
+        tpi_dim_is_symbolic(classes))
+        return NULL;
+    for (int64_t i = 0; i < n; i++) {
+        if ((v[i] >= 0 && v[i] < classes) || (s->o->ignores && v[i] == s->o->ignored))
+            continue;
+        return tpi_fail(labels->ctx, at, s->what, TP_E_VALUE,
+                        "label %lld at position %lld is none of the %lld classes from 0%s",
+                        (long long)v[i], (long long)i, (long long)classes,
+                        s->o->ignores ? ", nor the one that is ignored"
+                                      : "; tp_loss_options can have one that is ignored");
+    }
+    return NULL;
+}
+
 static tp_tensor *hard_loss(tpi_at at, const scores *s)
 {
     tp_tensor *given = tpi_as_index(at, s->labels), *counts = NULL, *weight = NULL;
+    tp_tensor *failed = refuse_classes(at, s, given);
+    if (failed)
+        return failed;
     tp_tensor *labels = tpi_classes_of(at, given, s->given, s->axis);
     if (s->o->ignores) {
         counts = tp_ne(given, tp_tensor_new(given->ctx, TP_I64, TP_SCALAR, &s->o->ignored));

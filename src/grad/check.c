@@ -183,6 +183,10 @@ tp_status tp_grad_check_at(const char *file, int line, tp_checked_function f, vo
         ctx = xs[i]->ctx;
         if (xs[i]->graph)
             return tpi_fail_status(ctx, at, what, TP_E_SYMBOLIC, "x %d is symbolic", i);
+        if (xs[i]->dtype == TP_F32)
+            return tpi_fail_status(ctx, at, what, TP_E_DTYPE,
+                                   "x %d is f32, too short for differences; tp_cast it to f64",
+                                   i);
     }
     const tp_tensor *failed = tpi_grad_check(at, f, user, n, xs, &worst);
     if (!failed)

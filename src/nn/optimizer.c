@@ -85,6 +85,17 @@ static tp_tensor *first_state(const char *file, int line, const tp_optimizer *o,
     return init ? tpi_held_beside(file, line, w, o->kind->state[k], init) : NULL;
 }
 
+/* A rate, or what it is multiplied by: a step goes down. */
+static tp_status check_part(const char *file, int line, tp_ctx *tp, const char *name, double x)
+{
+    char text[100];
+    const tp_status status = tpi_held_check_number(file, line, tp, name, x);
+    if (status != TP_OK || x >= 0)
+        return status;
+    snprintf(text, sizeof text, "%s is below 0: %.6g", name, x);
+    return tp_status_of(tp_fail(tp, TP_E_VALUE, text));
+}
+
 static bool hold_state(const char *file, int line, tp_optimizer *o, double rate)
 {
     if (tp_scope_begin(o->tp) != TP_OK)
@@ -119,7 +130,7 @@ tp_optimizer *tp_optimizer_new_at(const char *file, int line, tp_ctx *tp,
         tp_fail(tp, TP_E_NULL, "a kind of optimizer needs a name, a rule and its options");
         return NULL;
     }
-    if (tpi_held_check_number(file, line, tp, "the rate", rate) != TP_OK ||
+    if (check_part(file, line, tp, "the rate", rate) != TP_OK ||
         check_decay(file, line, tp, decay) != TP_OK ||
         tpi_held_check_params(file, line, tp, "the optimizer", n, params) != TP_OK)
         return NULL;
@@ -174,7 +185,7 @@ tp_status tp_optimizer_set_rate_at(const char *file, int line, tp_optimizer *o, 
 {
     if (!o)
         return TP_E_NULL;
-    tp_status status = tpi_held_check_number(file, line, o->tp, "the rate", rate);
+    tp_status status = check_part(file, line, o->tp, "the rate", rate);
     if (status == TP_OK)
         status = tp_scope_begin(o->tp);
     if (status == TP_OK) {
@@ -220,7 +231,7 @@ tp_status tp_optimizer_group_at(const char *file, int line, tp_optimizer *o, dou
         return TP_E_NULL;
     tp_status status = refuse_begun(file, line, o, "a group");
     if (status == TP_OK)
-        status = tpi_held_check_number(file, line, o->tp, "the scale", scale);
+        status = check_part(file, line, o->tp, "the scale", scale);
     if (status == TP_OK)
         status = check_decay(file, line, o->tp, decay);
     if (status == TP_OK)

@@ -94,6 +94,8 @@ static int n_stand_ins(const tpi_custom_attrs *a)
 static tp_tensor *checked(const tpi_grad *g, const char *name, int i, tp_tensor *x,
                           tp_tensor *dx)
 {
+    const tpi_custom_attrs *a = g->attrs;
+    const char *giver = a->hook ? "the hook" : "backward";
     const tpi_at at = g->at;
     tp_ctx *ctx = g->y->ctx;
     tp_tensor *failed = tpi_refuse_operand(ctx, at, name, i, dx);
@@ -101,14 +103,13 @@ static tp_tensor *checked(const tpi_grad *g, const char *name, int i, tp_tensor 
         return failed;
     if (dx->dtype != x->dtype || !tpi_same_shape(dx, x))
         return tpi_fail(ctx, at, name, TP_E_SHAPE,
-                        "argument %d is %s %s, and the gradient that backward gives is %s %s",
-                        i, tp_dtype_name((tp_dtype)x->dtype), SHAPE(x),
+                        "argument %d is %s %s, and the gradient that %s gives is %s %s", i,
+                        tp_dtype_name((tp_dtype)x->dtype), SHAPE(x), giver,
                         tp_dtype_name((tp_dtype)dx->dtype), SHAPE(dx));
     if (dx->graph && !(x->graph && tpi_graph_within(x->graph, dx->graph)))
         return tpi_fail(ctx, at, name, TP_E_CTX,
-                        "the gradient that backward gives of argument %d belongs to another "
-                        "graph",
-                        i);
+                        "the gradient that %s gives of argument %d belongs to another graph",
+                        giver, i);
     return x->graph && !dx->graph ? tpi_graph_lift(x->graph, at, dx) : dx;
 }
 

@@ -12,7 +12,8 @@ bool tp_patience_over(tp_patience *p, double value)
     TPI_DEFAULT_FLOAT_MODE;
     if (!p)
         return false;
-    if (is_better(p, value)) {
+    p->better = is_better(p, value);
+    if (p->better) {
         p->begun = true;
         p->best = value;
         p->since = 0;

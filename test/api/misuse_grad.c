@@ -137,6 +137,7 @@ MISUSE(tp_grad_check)
     OPERAND(b, d, tp_grad_check(squares, NULL, 1, &x, &worst));
     assert_int_equal(tp_grad_check(squares, NULL, 1, &d, &worst), TP_OK);
     assert_true(worst < 1e-6);
+    assert_int_equal(tp_grad_check(squares, NULL, 1, &b->f, &worst), TP_E_DTYPE);
     assert_int_not_equal(tp_grad_check(NULL, NULL, 1, &d, &worst), TP_OK);
     assert_int_not_equal(tp_grad_check(squares, NULL, 0, &d, &worst), TP_OK);
     assert_int_not_equal(tp_grad_check(squares, NULL, -1, &d, &worst), TP_OK);

@@ -420,6 +420,8 @@ MISUSE(tp_optimizer_set_rate)
     tp_optimizer *o = tp_sgd_new(b->tp, 0.1, &(tp_sgd_options){.momentum = 0.9}, 1, &b->param);
     assert_int_equal(tp_optimizer_set_rate(o, 0.2), TP_OK);
     STICKS(b, tp_optimizer_set_rate(o, (double)NAN));
+    STICKS(b, tp_optimizer_set_rate(o, -0.1));
+    STICKS(b, tp_optimizer_group(o, -1, 0, 1, &b->param));
 }
 
 MISUSE(tp_optimizer_step)

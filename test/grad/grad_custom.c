@@ -347,6 +347,23 @@ static void test_hook_on_a_value(void **state)
     assert_int_equal(n, 1);
 }
 
+static tp_tensor *too_small(void *user, tp_tensor *g)
+{
+    (void)user;
+    return tp_sum(g, TP_ALL, false);
+}
+
+static void test_hook_of_another_shape(void **state)
+{
+    tp_ctx *tp = *state;
+    tp_hook *h = tp_hook_new(tp, too_small, NULL);
+    tp_tensor *x = marked(tp);
+    assert_true(tp_failed(tp_grad(tp_hooked(tp_mul(x, 4), h), x)));
+    assert_non_null(strstr(tp_error_message(tp), "the gradient that the hook gives is f32 []"));
+    tp_clear_error(tp);
+    tp_hook_free(h);
+}
+
 static void test_hooks_on_a_parameter(void **state)
 {
     tp_ctx *tp = *state;
@@ -490,6 +507,7 @@ int main(void)
                                               CASE(test_check_of_what_fails),
                                               CASE(test_straight_through),
                                               CASE(test_hook_on_a_value),
+                                              CASE(test_hook_of_another_shape),
                                               CASE(test_hooks_on_a_parameter),
                                               CASE(test_hooks_in_captured_steps),
                                               CASE(test_hooks_in_graphs),

@@ -765,6 +765,7 @@ static void patience(void **state)
     for (int i = 0; i < 10; i++) {
         assert_int_equal(tp_patience_over(&p, loss[i]), over[i]);
         assert_int_equal(p.since, since[i]);
+        assert_true(p.better == (i == 1 || i == 3 || i == 6));
     }
     assert_true(p.best == 1);
     tp_patience rises = {.turns = 1, .rises = true};
