@@ -37,7 +37,7 @@ void tpi_log_check(void)
     const char *p = tpi_env(TPI_ENV_LOG);
     while (p && *p) {
         const size_t n = strcspn(p, ",");
-        bool known = is_word(p, n, "all");
+        bool known = n == 0 || is_word(p, n, "all");
         for (int i = 0; i < TPI_N_LOG && !known; i++)
             known = is_word(p, n, names[i]);
         if (!known)

@@ -87,7 +87,7 @@ static tp_tensor *prelu_of(tpi_at at, tp_tensor *x, tp_tensor *slope)
     return tp_where(above, x, tp_mul(low, slope));
 }
 
-TPI_FUSED(prelu, true, in[0], in[1])
+TPI_FUSED(prelu, false, in[0], in[1])
 TPI_COMPOSITE(tp_prelu, (tp_tensor * x, tp_tensor *slope), x, slope)
 {
     return TPI_FUSE(prelu, (x, slope));

@@ -152,7 +152,7 @@ static tp_tensor *atan2_of(tpi_at at, tp_tensor *y, tp_tensor *x)
     return tpi_turned(at, below, turn);
 }
 
-TPI_FUSED(atan2, true, in[0], in[1])
+TPI_FUSED(atan2, false, in[0], in[1])
 TPI_COMPOSITE(tp_atan2, (tp_tensor * y, tp_tensor *x), y, x)
 {
     return TPI_FUSE(atan2, (y, x));
@@ -498,7 +498,7 @@ static tp_tensor *lerp_of(tpi_at at, tp_tensor *a, tp_tensor *b, tp_tensor *w)
     return tp_where(first, tp_add(a, tp_mul(way, w)), tp_sub(b, back));
 }
 
-TPI_FUSED(lerp, true, in[0], in[1], in[2])
+TPI_FUSED(lerp, false, in[0], in[1], in[2])
 TPI_COMPOSITE(tp_lerp, (tp_tensor * a, tp_tensor *b, tp_tensor *w), a, b, w)
 {
     return TPI_FUSE(lerp, (a, b, w));

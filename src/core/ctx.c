@@ -313,7 +313,7 @@ void tpi_user_code_enter(tpi_user_code *u, tp_ctx *ctx, const char *name)
 
 void tpi_user_code_end_blocks(const tpi_user_code *u)
 {
-    while (u->ctx->blocks != u->blocks)
+    while (u->ctx->blocks && u->ctx->blocks != u->blocks)
         u->ctx->block_rules->leave(u->ctx, NULL);
 }
 
@@ -340,6 +340,8 @@ tp_tensor *tp_callback_end(tp_callback *c, tp_tensor *y)
     const tpi_user_code u = {c->tp, c->outside, c->blocks, c->floor, c->scopes};
     const bool ours = y && tpi_is_live(y) && y->ctx == c->tp;
     c->tp = NULL;
+    if (u.ctx->scope_floor != u.scopes) /* it ended with one around it */
+        return y;
     tpi_user_code_end_blocks(&u);
     if (ours)
         tpi_ref(y);

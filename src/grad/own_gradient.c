@@ -90,12 +90,14 @@ static tp_status run_forward(const call *c, tp_tensor **out)
 typedef struct checking {
     const call *c;
     tp_tensor **out;
+    const tpi_positions *begins; /* from where forward draws, each time */
 } checking;
 
 static tp_tensor *checked_call(void *user, int n, tp_tensor *const *xs)
 {
     const checking *k = user;
     const tpi_at at = k->c->at;
+    tpi_positions_back(k->c->in[0]->ctx, k->begins);
     call again = *k->c;
     again.n_in = n;
     again.in = xs;
@@ -105,7 +107,7 @@ static tp_tensor *checked_call(void *user, int n, tp_tensor *const *xs)
 }
 
 /* Of a call whose arguments are no f32. NULL, or the failed tensor. */
-static tp_tensor *compare_gradients(const call *c, tp_tensor **out)
+static tp_tensor *compare_gradients(const call *c, const tpi_positions *begins, tp_tensor **out)
 {
     tp_ctx *ctx = c->in[0]->ctx;
     tpi_difference d;
@@ -114,7 +116,7 @@ static tp_tensor *compare_gradients(const call *c, tp_tensor **out)
     if (tpi_custom_count_floats(c->n_out, out) == 0)
         return NULL;
     tp_tensor *failed =
-        tpi_grad_check(c->at, checked_call, &(checking){c, out}, c->n_in, c->in, &d);
+        tpi_grad_check(c->at, checked_call, &(checking){c, out, begins}, c->n_in, c->in, &d);
     if (failed || d.error <= 1e-5)
         return failed;
     return tpi_fail(ctx, c->at, c->rule->name, TP_E_VALUE,
@@ -140,7 +142,7 @@ static tp_tensor *check(const call *c, tp_tensor **out)
     call again = *c;
     again.in = wide.v;
     tp_tensor *failed = wide.failed || !noted ? tpi_no_memory(ctx, at, c->rule->name)
-                                              : compare_gradients(&again, out);
+                                              : compare_gradients(&again, &begins, out);
     tpi_positions_back(ctx, &begins);
     tpi_positions_free(ctx, &begins);
     tp_recording(ctx, was);

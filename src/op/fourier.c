@@ -255,15 +255,26 @@ static tp_tensor *longer(tpi_at at, tp_tensor *x, int64_t n, int64_t m)
     return tp_pad(x, 2, lo, hi, 0);
 }
 
+/* The least product of powers of 2 and 3 that is at least n. */
+static int64_t smooth_from(int64_t n)
+{
+    int64_t least = INT64_MAX;
+    for (int64_t threes = 1; threes < 3 * n; threes *= 3) {
+        int64_t m = threes;
+        while (m < n)
+            m *= 2;
+        least = m < least ? m : least;
+    }
+    return least;
+}
+
 /* With c[k] = exp(-pi i k k / n):  y[k] = c[k] sum over j of (x[j] c[j]) / c[k - j],  a convolution of numbers with 1 / c.
  * Inverse: with the conjugate of c. */
 static tp_tensor *bluestein(tpi_at at, tp_tensor *x, int64_t n, bool inverse)
 {
     static const int64_t along[] = {0};
     static const fft_attrs plain = {0}, there = {false, BEFORE}, back = {true, BEFORE | AFTER};
-    int64_t m = 2 * n - 1;
-    while (without_factors(m, 3) > 1)
-        m++;
+    const int64_t m = smooth_from(2 * n - 1);
     tp_tensor *w = roots(at, x, m), *c = chirp(at, x, n), *over = conjugate(at, c);
     if (inverse) {
         tp_tensor *const was = c;

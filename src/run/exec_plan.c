@@ -136,6 +136,14 @@ bool tpi_program_resize(tp_program *p, tpi_at at)
     return true;
 }
 
+void tpi_program_give_arena_back(tp_program *p)
+{
+    tpi_give_back(&p->ctx->mem, p->memory.arena, p->memory.arena_size);
+    p->memory.arena = NULL;
+    p->memory.arena_size = 0;
+    p->sized = false;
+}
+
 static tp_tensor *source_of(const tpi_session *s, const tp_tensor *node)
 {
     const tp_program *p = s->p;

@@ -105,6 +105,8 @@ static tp_program *make(tp_ctx *ctx, tpi_at at, const tpi_fused_key *key)
     return p;
 }
 
+enum { KEPT = 1 << 18 }; /* bytes of the arena of a program that is not running */
+
 /* NULL: out of memory. */
 static tp_tensor *run(tp_program *p, tpi_at at, const tpi_fused_call *c,
                       const tpi_fused_key *key)
@@ -120,7 +122,10 @@ static tp_tensor *run(tp_program *p, tpi_at at, const tpi_fused_call *c,
         flat.stride[0] = 1;
         feeds[0] = &flat;
     }
-    if (!tpi_program_run_sized(p, at, &feeds[0]->shape[0], feeds, NULL, &y))
+    const bool ran = tpi_program_run_sized(p, at, &feeds[0]->shape[0], feeds, NULL, &y);
+    if (p->memory.arena_size > KEPT) /* as the results of its ops would be: gone */
+        tpi_program_give_arena_back(p);
+    if (!ran)
         return NULL;
     if (feeds[0] == &flat) {
         y->rank = c->in[0]->rank;

@@ -247,6 +247,8 @@ bool tpi_program_place(const tp_program *p, const tpi_plan *plan, int64_t *bytes
 /* Places the plan's buffers for the sizes of this run. False when out of memory, or when they take more
  * than the limit, which the error tells. */
 bool tpi_program_resize(tp_program *p, tpi_at at);
+/* The next run takes memory for its buffers anew. */
+void tpi_program_give_arena_back(tp_program *p);
 /* That, and the pointers to its own buffers. False: also when it has bodies, or constants are to be packed anew. */
 bool tpi_program_lay_out(tp_program *p, tpi_at at);
 

@@ -241,6 +241,8 @@ MISUSE(tp_callback_begin)
     const tp_callback inner = tp_callback_begin(b->tp, "inner");
     assert_ptr_equal(inner.tp, b->tp);
     assert_null(tp_callback_end(&c, NULL));
+    tp_callback late = inner; /* a second end of it does nothing */
+    assert_null(tp_callback_end(&late, NULL));
     assert_int_equal(tp_scope_begin(b->tp), TP_OK);
     assert_int_equal(tp_scope_end(b->tp), TP_OK);
 }

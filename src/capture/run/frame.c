@@ -431,10 +431,10 @@ static void note_shape(tpi_frame *fr, const tpi_step *s, tp_tensor *y)
     fr->as_recorded &= !resized;
 }
 
-static tp_tensor *foreseen(tpi_frame *fr, tp_tensor *t, int deep);
+static tp_tensor *foreseen(tpi_frame *fr, tp_tensor *t, int64_t *left);
 
 /* A pending value, computed beside the frame; NULL: something is in the way. */
-static tp_tensor *computed_aside(tpi_frame *fr, const tpi_pending *p, int deep)
+static tp_tensor *computed_aside(tpi_frame *fr, const tpi_pending *p, int64_t *left)
 {
     enum { MOST_IN = 3 };
     tp_ctx *ctx = fr->ctx;
@@ -442,7 +442,7 @@ static tp_tensor *computed_aside(tpi_frame *fr, const tpi_pending *p, int deep)
     tp_tensor *in[MOST_IN], *y = NULL;
     int n = 0;
     for (; n < p->n_in && n < MOST_IN; n++)
-        if (!(in[n] = foreseen(fr, tpi_operand(fr, p, n), deep - 1)))
+        if (!(in[n] = foreseen(fr, tpi_operand(fr, p, n), left)))
             break;
     if (n == p->n_in) {
         const tpi_infer q = {.op = p->step->op,
@@ -463,35 +463,34 @@ static tp_tensor *computed_aside(tpi_frame *fr, const tpi_pending *p, int deep)
 }
 
 /* With a reference of the caller's. */
-static tp_tensor *foreseen(tpi_frame *fr, tp_tensor *t, int deep)
+static tp_tensor *foreseen(tpi_frame *fr, tp_tensor *t, int64_t *left)
 {
-    enum { MOST = 1 << 16 };
+    enum { A_CALL = 256 }; /* elements that take as long as a call */
     if (!(t->flags & TPI_LAZY)) {
         if (!t->data || (t->buf && t->buf->assigned))
             return NULL;
         tpi_ref(t);
         return t;
     }
-    const int i =
-        deep > 0 && t->dtype < TP_F32 && tpi_count(t) <= MOST ? tpi_pending_of(fr, t) : -1;
+    const int i = t->dtype < TP_F32 ? tpi_pending_of(fr, t) : -1;
     const tpi_pending *p = i < 0 ? NULL : &fr->pending[i];
-    return p && p->step->kind == TPI_STEP_OP && !p->assigned &&
-                   (p->step->op->kind == TPI_ELEMENT || p->step->op->kind == TPI_VIEW)
-               ? computed_aside(fr, p, deep)
-               : NULL;
+    const bool cheap = p && p->step->kind == TPI_STEP_OP && !p->assigned &&
+                       (p->step->op->kind == TPI_ELEMENT || p->step->op->kind == TPI_VIEW);
+    *left -= cheap ? A_CALL + tpi_count(t) : 0;
+    return cheap && *left >= 0 ? computed_aside(fr, p, left) : NULL;
 }
 
 /* Integers that are here, or that a few elementwise ops and views make of such, as a loss does with labels: with a
  * reference of the caller's. NULL: they are not known yet. */
 static tp_tensor *known_integers(tpi_frame *fr, tp_tensor *t)
 {
-    enum { DEEP = 8 };
+    int64_t left = 1 << 18; /* elements that may be computed for that */
     tp_ctx *ctx = fr->ctx;
     struct tpi_frame *frame = ctx->frame;
     ctx->frame = NULL; /* first: what asks for errors settles */
     tpi_aside earlier;
     tpi_error_aside(ctx, &earlier);
-    tp_tensor *known = foreseen(fr, t, DEEP);
+    tp_tensor *known = foreseen(fr, t, &left);
     tpi_forget_error(ctx);
     tpi_error_back(ctx, &earlier);
     ctx->frame = frame;

@@ -548,8 +548,9 @@ TPK_FN int FN(jacobi_pair)(int64_t k, int64_t n, int64_t i, int64_t j, T eps, T 
     const T c = 1 / TPK_CAT(tpk_sqrt_, S)(1 + t * t), s = c * t, part = s / (1 + c);
     FN(turn_pair)(n, s, part, x, y);
     FN(turn_pair)(k, s, part, v + i * k, v + j * k);
-    d[i] = d[i] - t * product;
-    d[j] = d[j] + t * product;
+    const T less = d[i] - t * product, more = d[j] + t * product;
+    d[i] = less > 0 ? less : 0; /* of dependent rows one has nothing left, but for rounding */
+    d[j] = more > 0 ? more : 0;
     return 1;
 }
 
@@ -616,7 +617,7 @@ TPK_FN void FN(jacobi)(int64_t k, int64_t n, T *g, T *v, T *d)
     }
     FN(sort_rows)(k, d, 1, n, g, k, v);
     for (int64_t i = 0; i < k; i++) {
-        const T tiny = most * (T)(sizeof(T) == 4 ? 0x1p-60 : 0x1p-300);
+        const T tiny = most * (T)(sizeof(T) == 4 ? 0x1p-50 : 0x1p-300);
         d[i] = d[i] > tiny ? d[i] : 0;
         for (int64_t j = 0; j < n; j++) {
             g[i * n + j] = d[i] > 0 ? g[i * n + j] / d[i] : 0;
