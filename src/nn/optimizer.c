@@ -90,9 +90,9 @@ static tp_status check_part(const char *file, int line, tp_ctx *tp, const char *
 {
     char text[100];
     const tp_status status = tpi_held_check_number(file, line, tp, name, x);
-    if (status != TP_OK || x >= 0)
+    if (status != TP_OK || tpi_held_in_range(x, INFINITY))
         return status;
-    snprintf(text, sizeof text, "%s is below 0: %.6g", name, x);
+    snprintf(text, sizeof text, "%s is below 0", name);
     return tp_status_of(tp_fail(tp, TP_E_VALUE, text));
 }
 
