@@ -65,10 +65,10 @@ TP_API char *tp_params_text(const tp_params *p);
  * its name in the tree, its kind or its ops, its result, the parameters that it is the first to read, its operations as a
  * profile counts them (two per multiply-add), and the bytes of all that its ops compute; then the sums. Layers go by the
  * names of the variables that are read: "block.3.attn.q" of "block.3.attn.q.w". Ops that read none are rows too, one
- * per line of the program. What is applied several times in one way is one row, and so are
- * layers of two trees with one name. Parameters of p (or NULL) that y was not
- * computed from are there as "not read". Symbolic sizes count as 1. NULL for a NULL or failed y, and on error: TP_E_STATE,
- * it was not recorded what computed y; TP_E_CTX, p is of another context. tp_free frees. */
+ * per line of the program. What is applied several times in one way is one row, and so are layers of two trees with one
+ * name. Parameters of p (or NULL) that y was not computed from are there as "not read". Symbolic sizes count as 1. NULL for
+ * a NULL or failed y, and on error: TP_E_STATE, it was not recorded what computed y; TP_E_CTX, p is of another context.
+ * tp_free frees. */
 TP_API char *tp_summary(const tp_params *p, const tp_tensor *y);
 #define tp_summary(p, y) tp_summary(p, TP_READ_OPERAND(y))
 

@@ -221,9 +221,8 @@ struct tpi_op {
     /* kind TPI_CALL, for types that `call` has no instance of: what a contraction of src/kernel is handed
      * (op/contractions.h). Sizes and strides may be symbolic. */
     void (*contract)(const tpi_run *r, tpi_contraction *c);
-    const struct tpi_convolving *
-        convolving; /* of a convolution (kernel/host/team_host.h): programs without one are linked
-                        without its code, which is large */
+    /* Of a convolution (kernel/host/team_host.h): programs without one are linked without its code, which is large. */
+    const struct tpi_convolving *convolving;
     int packed_axes; /* so many last axes of operand 1, if it is a constant that is the same along those before them,
                         are packed once; 0: it is read as it lies */
     bool any_size;  /* takes operands of any sizes, once their symbols have been

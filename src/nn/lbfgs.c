@@ -504,8 +504,8 @@ static tp_tensor *step(tp_lbfgs *l)
     tp_tensor *loss = v.now.f;
     l->changes.n = 0;
     split(l, v.x);
-    for (int i = 0; i < l->n;
-         i++) /* copies: C that stands alone assigns what is computed here */
+    /* Copies: C that stands alone assigns what is computed here. */
+    for (int i = 0; i < l->n; i++)
         tpi_change(&l->changes, l->w[i], tp_mul(l->pieces[i], 1));
     for (int i = 0; i < N_HISTORY; i++)
         tpi_change(&l->changes, l->history[i], tp_mul(v.history[i], 1));

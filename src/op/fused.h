@@ -11,7 +11,7 @@ typedef struct tpi_fused {
     const char *name;
     /* Calls them on operands and numbers v. */
     tp_tensor *(*ops)(tpi_at at, tp_tensor *const *in, const double *v);
-    bool by_element; /* of one operand: its axes do not matter */
+    bool by_element; /* it has one operand, whose axes do not matter */
 } tpi_fused;
 
 /* What is to be computed: operands of one float type without gaps, or NULL. */

@@ -35,7 +35,7 @@ static tpi_fused_programs *programs_of(tp_ctx *ctx)
 static void describe(const tpi_fused_call *c, tpi_fused_key *key)
 {
     const tp_tensor *x = c->in[0];
-    const bool flat = c->what->by_element && c->n_in == 1;
+    const bool flat = c->what->by_element;
     const bool varies = x->rank > 1 && x->shape[0] > 1;
     memset(key, 0, sizeof *key);
     key->what = c->what;

@@ -29,8 +29,8 @@ typedef struct tpi_fused_programs {
     tpi_owned owned;
     tp_ctx *ctx;
     uint64_t calls;
-    int64_t
-        due_ns; /* a program that tiles ran for so long is compiled, in the background; tests make it less */
+    /* A program that tiles ran for so long is compiled, in the background; tests make it less. */
+    int64_t due_ns;
     tpi_fused_entry entries[TPI_FUSED_PROGRAMS];
 } tpi_fused_programs;
 

@@ -485,6 +485,8 @@ static tp_tensor *foreseen(tpi_frame *fr, tp_tensor *t, int64_t *left)
 static tp_tensor *known_integers(tpi_frame *fr, tp_tensor *t)
 {
     int64_t left = 1 << 18; /* elements that may be computed for that */
+    if (!(t->flags & TPI_LAZY))
+        return foreseen(fr, t, &left);
     tp_ctx *ctx = fr->ctx;
     struct tpi_frame *frame = ctx->frame;
     ctx->frame = NULL; /* first: what asks for errors settles */

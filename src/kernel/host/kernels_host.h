@@ -53,9 +53,8 @@ enum {
     TPI_N_ISA_CALLS
 };
 
-enum {
-    TPI_FFT_MOST = 79
-}; /* the greatest prime factor of a length that is transformed as it is */
+/* The greatest prime factor of a length that is transformed as it is. */
+enum { TPI_FFT_MOST = 79 };
 
 /* Instruction sets by number. */
 enum { TPI_SET_base, TPI_SET_avx2, TPI_SET_avx512, TPI_N_SETS };

@@ -5,13 +5,11 @@
 static const int64_t bad[] = {-1, -3, 3, INT64_MIN, INT64_MAX};
 enum { N_BAD = sizeof bad / sizeof *bad };
 
-static void expect_refused(tp_ctx *tp, bool failed, const char *mode, int64_t label)
+/* By the loss where labels are here when it is called, else by the op that reads them. */
+static void expect_refused(tp_ctx *tp, bool failed, const char *mode, const char *why,
+                           int64_t label)
 {
-    if (!failed || tp_error(tp) != TP_E_VALUE ||
-        !strstr(tp_error_message(tp),
-                strcmp(mode, "eager") == 0 || strcmp(mode, "captured") == 0
-                    ? "is none of the 3 classes"
-                    : "out of range for size 3"))
+    if (!failed || tp_error(tp) != TP_E_VALUE || !strstr(tp_error_message(tp), why))
         fail_msg("%s, label %lld: %s", mode, (long long)label,
                  failed ? tp_error_message(tp) : "taken");
     tp_clear_error(tp);
@@ -40,14 +38,16 @@ static void eager(void **state)
     tp_function *f = tp_function_new(tp, "step", step, NULL, NULL);
     for (int i = 0; i < N_BAD; i++) {
         tp_tensor *x = logits_of(tp), *labels = labels_of(tp, bad[i]);
-        expect_refused(tp, tp_failed(tp_cross_entropy(x, labels)), "eager", bad[i]);
+        expect_refused(tp, tp_failed(tp_cross_entropy(x, labels)), "eager",
+                       "is none of the 3 classes", bad[i]);
         tp_tensor *good = tp_function_apply(f, 2, (tp_tensor *[]){x, labels_of(tp, 0)});
         assert_false(tp_failed(good));
         tp_item(good);
         tp_tensor *y = tp_function_apply(f, 2, (tp_tensor *[]){x, labels});
         if (!tp_failed(y))
             tp_item(y);
-        expect_refused(tp, tp_error(tp) != TP_OK, "captured", bad[i]);
+        expect_refused(tp, tp_error(tp) != TP_OK, "captured", "is none of the 3 classes",
+                       bad[i]);
     }
     const double small = tp_item(tp_cross_entropy(
         logits_of(tp), tp_tensor_new(tp, TP_I8, TP_DIMS(2), (const int8_t[]){2, 0})));
@@ -73,7 +73,7 @@ static void in_graphs(void **state)
             for (int i = 0; i < N_BAD; i++) {
                 tp_tensor *in[] = {logits_of(tp), labels_of(tp, bad[i])};
                 expect_refused(tp, tp_program_run(p, in, &out) != TP_OK, fetches[k % 2],
-                               bad[i]);
+                               "out of range for size 3", bad[i]);
             }
             tp_tensor *in[] = {logits_of(tp), labels_of(tp, 0)};
             assert_int_equal(tp_program_run(p, in, &out), TP_OK);
