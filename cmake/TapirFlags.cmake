@@ -40,11 +40,12 @@ target_link_options(tapir_hardened_link INTERFACE -Wl,-z,relro -Wl,-z,now -Wl,-z
 #
 #   tapir_lean       the library
 #   tapir_lean_op    src/op: many kernels, one per element type, that need less inlining
-#   tapir_lean_isa   src/kernel/isa: as much inlining as with -O3
-#   tapir_small      small above all: what is seldom run, and src/kernel/isa for x86-64 without
-#                    AVX2, before 2013
+#   tapir_lean_isa   src/kernel/isa: as much inlining as with -O3; jumps threaded through the loops of tiles
+#                    copy them and make none faster
+#   tapir_small      small above all: what is seldom run
 #   tapir_smallest   smaller still: what is neither part of a step or a run nor a loop over elements. What
-#                    gcc moves out of loops there takes registers that have to be saved
+#                    gcc moves out of loops there takes registers that have to be saved. And src/kernel/isa
+#                    for x86-64 without AVX2, before 2013
 foreach(part IN ITEMS lean lean_op lean_isa small smallest)
   add_library(tapir_${part} INTERFACE)
 endforeach()
@@ -57,13 +58,16 @@ if(CMAKE_BUILD_TYPE STREQUAL "Release")
   target_compile_options(tapir_smallest INTERFACE
     $<IF:$<AND:$<C_COMPILER_ID:GNU>,$<VERSION_LESS:$<C_COMPILER_VERSION>,12>>,-Os,-Oz> -fno-asynchronous-unwind-tables)
   if(CMAKE_C_COMPILER_ID STREQUAL "GNU")
+    foreach(part IN ITEMS lean smallest) # what they double is 20 KB, by gcc 14
+      target_compile_options(tapir_${part} INTERFACE -fno-tree-dominator-opts)
+    endforeach()
     target_compile_options(tapir_smallest INTERFACE
       -fno-move-loop-invariants -fno-ipa-sra -fno-inline-functions-called-once)
     target_compile_options(tapir_lean INTERFACE
       -ftree-vectorize -fvect-cost-model=dynamic "SHELL:--param vect-epilogues-nomask=0"
       -falign-functions=1 -falign-loops=1 -falign-jumps=1)
     target_compile_options(tapir_lean_op INTERFACE "SHELL:--param max-inline-insns-single=30")
-    target_compile_options(tapir_lean_isa INTERFACE
+    target_compile_options(tapir_lean_isa INTERFACE -fno-thread-jumps
       -finline-functions "SHELL:--param max-inline-insns-single=200"
       "SHELL:--param max-inline-insns-auto=30" "SHELL:--param inline-min-speedup=15"
       "SHELL:--param early-inlining-insns=14")

@@ -7,7 +7,7 @@
 #   needs      the C library and nothing else
 #   hardening  tables locked and filled in at once, no executable stack, guarded stacks and
 #              buffers; the command too
-#   size       under 2 MB when stripped
+#   size       at most 2.4 MB when stripped
 set -u
 cd "$(dirname "$0")/.."
 
