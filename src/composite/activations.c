@@ -87,7 +87,7 @@ static tp_tensor *prelu_of(tpi_at at, tp_tensor *x, tp_tensor *slope)
     return tp_where(above, x, tp_mul(low, slope));
 }
 
-TPI_FUSED(prelu, false, in[0], in[1])
+TPI_FUSED(prelu, SCALED, in[0], in[1])
 TPI_COMPOSITE(tp_prelu, (tp_tensor * x, tp_tensor *slope), x, slope)
 {
     return TPI_FUSE(prelu, (x, slope));
@@ -123,7 +123,7 @@ static tp_tensor *shrink_of(tpi_at at, tp_tensor *x, double bound, double bias)
     return tp_where(near, 0, nearer);
 }
 
-TPI_FUSED(shrink, true, in[0], v[0], v[1])
+TPI_FUSED(shrink, ELEMENTS, in[0], v[0], v[1])
 TPI_COMPOSITE(tp_shrink, (tp_tensor * x, double bound, double bias), x, bound, bias)
 {
     return TPI_FUSE(shrink, (x), bound, bias);
@@ -160,7 +160,7 @@ static tp_tensor *glu_of(tpi_at at, tp_tensor *x, int axis)
     return failed ? failed : tp_mul(half[0], tp_sigmoid(half[1]));
 }
 
-TPI_FUSED(glu, false, in[0], (int)v[0])
+TPI_FUSED(glu, FORWARD, in[0], (int)v[0])
 TPI_COMPOSITE(tp_glu, (tp_tensor * x, int axis), x, axis)
 {
     return TPI_FUSE(glu, (x), axis);
@@ -173,7 +173,7 @@ static tp_tensor *swiglu_of(tpi_at at, tp_tensor *x, int axis)
     return failed ? failed : tp_mul(silu_of(at, half[0]), half[1]);
 }
 
-TPI_FUSED(swiglu, false, in[0], (int)v[0])
+TPI_FUSED(swiglu, FORWARD, in[0], (int)v[0])
 TPI_COMPOSITE(tp_swiglu, (tp_tensor * x, int axis), x, axis)
 {
     return TPI_FUSE(swiglu, (x), axis);

@@ -122,14 +122,15 @@ tp_tensor *tpi_attention(tpi_at at, tp_tensor *q, tp_tensor *k, tp_tensor *v,
     }                                                                                          \
     static tp_tensor *name##_of(tpi_at at, TPI_COMPOSITE_LIST params)
 
-/* Of a composite whose ops are name_of(at, operands in[] and numbers v[]): what TPI_FUSE takes. */
-#define TPI_FUSED(name, elements, ...)                                                         \
+/* Of a composite whose ops are name_of(at, operands in[] and numbers v[]): what TPI_FUSE takes. The kind is that of
+ * tpi_fused_kind behind TPI_FUSED_. */
+#define TPI_FUSED(name, kind, ...)                                                             \
     static tp_tensor *name##_ops(tpi_at at, tp_tensor *const *in, const double *v)             \
     {                                                                                          \
         (void)v;                                                                               \
         return name##_of(at, __VA_ARGS__);                                                     \
     }                                                                                          \
-    static const tpi_fused name##_fused = {#name, name##_ops, elements};
+    static const tpi_fused name##_fused = {#name, name##_ops, TPI_FUSED_##kind};
 /* Its result for operands in parentheses and the numbers behind them: see tpi_fuse. */
 #define TPI_FUSE(name, operands, ...)                                                          \
     tpi_fuse(at, &(const tpi_fused_call){&name##_fused, TPI_IN operands, {__VA_ARGS__}})
@@ -137,7 +138,8 @@ tp_tensor *tpi_attention(tpi_at at, tp_tensor *q, tp_tensor *k, tp_tensor *v,
 /* The same as TPI_FLOAT_COMPOSITE of a function of single elements, and fused. */
 #define TPI_ELEMENT_COMPOSITE(name, params, ...)                                               \
     static tp_tensor *name##_of(tpi_at at, TPI_COMPOSITE_LIST params);                         \
-    TPI_FUSED(name, true, TPI_4TH(__VA_ARGS__, TPI_ELEMENT_2, TPI_ELEMENT_1, TPI_ELEMENT_0, )) \
+    TPI_FUSED(name, ELEMENTS,                                                                  \
+              TPI_4TH(__VA_ARGS__, TPI_ELEMENT_2, TPI_ELEMENT_1, TPI_ELEMENT_0, ))             \
     TPI_COMPOSITE(tp_##name, params, __VA_ARGS__)                                              \
     {                                                                                          \
         tp_tensor *failed = tpi_refuse_float(at, #name, TPI_IN(x));                            \

@@ -152,7 +152,7 @@ static tp_tensor *atan2_of(tpi_at at, tp_tensor *y, tp_tensor *x)
     return tpi_turned(at, below, turn);
 }
 
-TPI_FUSED(atan2, false, in[0], in[1])
+TPI_FUSED(atan2, AXES, in[0], in[1])
 TPI_COMPOSITE(tp_atan2, (tp_tensor * y, tp_tensor *x), y, x)
 {
     return TPI_FUSE(atan2, (y, x));
@@ -464,7 +464,7 @@ static tp_tensor *clip_of(tpi_at at, tp_tensor *x, double lo, double hi)
     return tp_min(tp_max(x, tp_scalar_like(x, lo)), tp_scalar_like(x, hi));
 }
 
-TPI_FUSED(clip, true, in[0], v[0], v[1])
+TPI_FUSED(clip, ELEMENTS, in[0], v[0], v[1])
 TPI_COMPOSITE(tp_clip, (tp_tensor * x, double lo, double hi), x, lo, hi)
 {
     return TPI_FUSE(clip, (x), lo, hi);
@@ -498,7 +498,7 @@ static tp_tensor *lerp_of(tpi_at at, tp_tensor *a, tp_tensor *b, tp_tensor *w)
     return tp_where(first, tp_add(a, tp_mul(way, w)), tp_sub(b, back));
 }
 
-TPI_FUSED(lerp, false, in[0], in[1], in[2])
+TPI_FUSED(lerp, AXES, in[0], in[1], in[2])
 TPI_COMPOSITE(tp_lerp, (tp_tensor * a, tp_tensor *b, tp_tensor *w), a, b, w)
 {
     return TPI_FUSE(lerp, (a, b, w));

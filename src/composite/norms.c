@@ -65,7 +65,7 @@ static tp_tensor *layer_norm_of(tpi_at at, tp_tensor *x, tp_tensor *scale, tp_te
     return scaled(at, tpi_standardise(at, x, 1, &last, eps).y, scale, shift);
 }
 
-TPI_FUSED(layer_norm, false, in[0], in[1], in[2], v[0])
+TPI_FUSED(layer_norm, SCALED, in[0], in[1], in[2], v[0])
 TPI_COMPOSITE(tp_layer_norm, (tp_tensor * x, tp_tensor *scale, tp_tensor *shift, double eps), x,
               scale, shift, eps)
 {
@@ -81,7 +81,7 @@ static tp_tensor *rms_norm_of(tpi_at at, tp_tensor *x, tp_tensor *scale, double 
     return scaled(at, tpi_over_rms(at, x, 1, &last, eps), scale, NULL);
 }
 
-TPI_FUSED(rms_norm, false, in[0], in[1], v[0])
+TPI_FUSED(rms_norm, SCALED, in[0], in[1], v[0])
 TPI_COMPOSITE(tp_rms_norm, (tp_tensor * x, tp_tensor *scale, double eps), x, scale, eps)
 {
     return TPI_FUSE(rms_norm, (x, scale), eps);
@@ -134,7 +134,7 @@ static tp_tensor *group_norm_of(tpi_at at, tp_tensor *x, int64_t groups, tp_tens
     return scaled_channels(at, x, tp_reshape(y, x->rank, x->shape), scale, shift);
 }
 
-TPI_FUSED(group_norm, false, in[0], (int64_t)v[0], in[1], in[2], v[1])
+TPI_FUSED(group_norm, SCALED, in[0], (int64_t)v[0], in[1], in[2], v[1])
 TPI_COMPOSITE(tp_group_norm,
               (tp_tensor * x, int64_t groups, tp_tensor *scale, tp_tensor *shift, double eps),
               x, groups, scale, shift, eps)
@@ -159,7 +159,7 @@ static tp_tensor *instance_norm_of(tpi_at at, tp_tensor *x, tp_tensor *scale, tp
     return scaled_channels(at, x, y, scale, shift);
 }
 
-TPI_FUSED(instance_norm, false, in[0], in[1], in[2], v[0])
+TPI_FUSED(instance_norm, SCALED, in[0], in[1], in[2], v[0])
 TPI_COMPOSITE(tp_instance_norm, (tp_tensor * x, tp_tensor *scale, tp_tensor *shift, double eps),
               x, scale, shift, eps)
 {
@@ -220,7 +220,7 @@ static tp_tensor *batch_norm_of(tpi_at at, tp_tensor *x, tp_tensor *scale, tp_te
     return shift ? tp_add(y, per_channel(at, x, shift)) : y;
 }
 
-TPI_FUSED(batch_norm, false, in[0], in[1], in[2], in[3], in[4], v[0])
+TPI_FUSED(batch_norm, AXES, in[0], in[1], in[2], in[3], in[4], v[0])
 TPI_COMPOSITE(tp_batch_norm,
               (tp_tensor * x, tp_tensor *scale, tp_tensor *shift, tp_tensor *mean,
                tp_tensor *var, double eps),
@@ -319,7 +319,7 @@ static tp_tensor *normalize_of(tpi_at at, tp_tensor *x, double p, int axis, doub
     return tp_div(x, eps > 0 ? tp_max(norm, tp_scalar_like(norm, eps)) : norm);
 }
 
-TPI_FUSED(normalize, false, in[0], v[0], (int)v[1], v[2])
+TPI_FUSED(normalize, AXES, in[0], v[0], (int)v[1], v[2])
 TPI_COMPOSITE(tp_normalize, (tp_tensor * x, double p, int axis, double eps), x, p, axis, eps)
 {
     return TPI_FUSE(normalize, (x), p, axis, eps);

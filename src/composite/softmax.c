@@ -27,7 +27,7 @@ static tp_tensor *softmax_of(tpi_at at, tp_tensor *x, int axis)
     return tp_mul(e, share);
 }
 
-TPI_FUSED(softmax, false, in[0], (int)v[0])
+TPI_FUSED(softmax, AXES, in[0], (int)v[0])
 TPI_COMPOSITE(tp_softmax, (tp_tensor * x, int axis), x, axis)
 {
     return TPI_FUSE(softmax, (x), axis);
@@ -47,7 +47,7 @@ static tp_tensor *log_softmax_of(tpi_at at, tp_tensor *x, int axis)
     return tpi_log_softmax(at, "log_softmax", x, axis);
 }
 
-TPI_FUSED(log_softmax, false, in[0], (int)v[0])
+TPI_FUSED(log_softmax, AXES, in[0], (int)v[0])
 TPI_COMPOSITE(tp_log_softmax, (tp_tensor * x, int axis), x, axis)
 {
     return TPI_FUSE(log_softmax, (x), axis);

@@ -387,9 +387,9 @@ static tp_tensor *gradient_of(const tpi_sweep *s, tp_tensor *y, tp_tensor *x)
     return held(g, s->at, "tp_grad");
 }
 
-/* `inside`: a rule or a hook of another sweep asks. */
+/* `inside`: a rule or a hook of another sweep asks. `sums`: NULL, or what xs have already, those that do. */
 static tp_status grads(tpi_at at, tp_tensor *y, tp_tensor *dy, int n, tp_tensor *const *xs,
-                       tp_tensor **dx, bool inside)
+                       tp_tensor *const *sums, tp_tensor **dx, bool inside)
 {
     tp_ctx *ctx = y->ctx;
     dy = weights(at, y, dy);
@@ -406,6 +406,11 @@ static tp_status grads(tpi_at at, tp_tensor *y, tp_tensor *dy, int n, tp_tensor 
     tpi_aside older;
     tpi_error_aside(ctx, &older);
     tp_status status = mark_xs(&s, y, n, xs, dx);
+    for (int i = 0; i < n && sums; i++)
+        if (sums[i] && tpi_in_sweep(&s, xs[i])) {
+            tpi_ref(sums[i]);
+            tpi_sweep_seed(&s, y, xs[i]->slot, sums[i]);
+        }
     tpi_sweep_spread(&s);
     const bool other = status != TP_OK, good = !other && go_back_from(&s, y, dy);
     for (int i = 0; i < n; i++) {
@@ -454,10 +459,16 @@ tp_status tp_grads_at(const char *file, int line, tp_tensor *y, tp_tensor *dy, i
     const bool sweeps = y->ctx->sweeps;
     y->ctx->tracing = NULL;
     y->ctx->sweeps = true;
-    const tp_status status = grads(at, y, dy, n, xs, dx, sweeps);
+    const tp_status status = grads(at, y, dy, n, xs, NULL, dx, sweeps);
     y->ctx->tracing = tracing;
     y->ctx->sweeps = sweeps;
     return status;
+}
+
+tp_status tpi_grads_onto(tpi_at at, tp_tensor *y, tp_tensor *dy, int n, tp_tensor *const *xs,
+                         tp_tensor *const *sums, tp_tensor **dx)
+{
+    return grads(at, y, dy, n, xs, sums, dx, false);
 }
 
 tp_status(tp_grads)(tp_tensor *y, tp_tensor *dy, int n, tp_tensor *const *xs, tp_tensor **dx)

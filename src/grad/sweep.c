@@ -3,6 +3,7 @@
 
 #include "base/float_mode.h"
 #include "ir/factors.h"
+#include "op/fused.h"
 #include "op/turn_values.h"
 
 #include <string.h>
@@ -53,7 +54,8 @@ bool tpi_sweep_start(tpi_sweep *s, tp_ctx *ctx, tpi_at at, int n_roots, tp_tenso
                      int n_ends, tp_tensor *const *ends, bool inside)
 {
     *s = (tpi_sweep){.ctx = ctx, .at = at, .max_in = 1, .left = 8 * (int64_t)ctx->seq + 10000};
-    s->nodes = (tpi_nodes){.ctx = ctx, .way = TPI_WAY_CALLS};
+    s->nodes = (tpi_nodes){
+        .ctx = ctx, .way = TPI_WAY_CALLS, .folded = !ctx->recording && tpi_is_unwatched(ctx)};
     if (!tpi_collect_from(&s->nodes, n_roots, roots, n_ends, ends)) {
         s->nodes.n = 0;
         return no_memory(s);

@@ -112,6 +112,9 @@ bool tpi_sweep_enter(const tpi_sweep *s, const tp_tensor *node);
 
 /* What x gets of the ranges met; false: the error is set. */
 bool tpi_sweep_ranges(tpi_sweep *s, const tp_tensor *x, int slot);
+/* A variable that was assigned since would give the gradient of another function: operand k of t; NULL, or the failed
+ * tensor. */
+tp_tensor *tpi_refuse_stale(const tp_tensor *t, tpi_at at, const char *what, int k);
 /* What the rule of node t gives its operands is added to theirs. */
 bool tpi_sweep_rule(tpi_sweep *s, tp_tensor *t);
 /* Fills `ranged`. */
@@ -141,6 +144,10 @@ static inline bool tpi_sweep_went_on(const tpi_sweep *s, int slot)
 bool tpi_sweep_hand_out(tpi_sweep *s, tpi_sweep *inside);
 /* The transpose of a shared matrix, NULL where it is not worth making. */
 tp_tensor *tpi_sweep_turned(const tpi_sweep *s, const tp_tensor *t, tpi_right_matrix *w);
+
+/* tp_grads in a graph, of a sweep that begins with sums[i] at xs[i], those that are not NULL. */
+tp_status tpi_grads_onto(tpi_at at, tp_tensor *y, tp_tensor *dy, int n, tp_tensor *const *xs,
+                         tp_tensor *const *sums, tp_tensor **dx);
 
 /* `value` in every element of a tensor like x. */
 tp_tensor *tpi_all(tpi_at at, tp_tensor *x, double value);

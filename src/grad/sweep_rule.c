@@ -1,21 +1,37 @@
 /* A node on the way back: its rule gives its operands what they get. */
 #include "grad/sweep.h"
 
-/* A variable that was assigned since would give the gradient of another function. */
-static tp_tensor *refuse_stale(const tp_tensor *t, tpi_at at)
+tp_tensor *tpi_refuse_stale(const tp_tensor *t, tpi_at at, const char *what, int k)
 {
-    for (int k = 0; k < t->n_in && t->op->grad_reads_x; k++) {
-        const tp_tensor *x = t->in[k];
-        if (x->buf && x->buf->version != t->in_version[k])
-            return tpi_fail(
-                t->ctx, TPI_AT(t->file ? t->file : at.file, t->file ? t->line : at.line),
-                t->op->name, TP_E_STATE,
-                "operand %d%s%s was assigned after it was used here (write %u, now %u): "
-                "take the gradient before the assignment",
-                k, x->name ? " " : "", x->name ? x->name : "", t->in_version[k],
-                x->buf->version);
+    const tp_tensor *x = t->in[k];
+    if (!x->buf || x->buf->version == t->in_version[k])
+        return NULL;
+    return tpi_fail(t->ctx, TPI_AT(t->file ? t->file : at.file, t->file ? t->line : at.line),
+                    what, TP_E_STATE,
+                    "operand %d%s%s was assigned after it was used here (write %u, now %u): "
+                    "take the gradient before the assignment",
+                    k, x->name ? " " : "", x->name ? x->name : "", t->in_version[k],
+                    x->buf->version);
+}
+
+static tp_tensor *refuse_stale_operands(const tp_tensor *t, tpi_at at)
+{
+    tp_tensor *failed = NULL;
+    for (int k = 0; k < t->n_in && t->op->grad_reads_x && !failed; k++)
+        failed = tpi_refuse_stale(t, at, t->op->name, k);
+    return failed;
+}
+
+/* What a composite's operands have now is in dx (tpi_op.unfold). */
+static void take_sums(tpi_sweep *s, const tp_tensor *t)
+{
+    for (int k = 0; k < t->n_in; k++) {
+        tp_tensor **sum = &s->grad[t->in[k]->slot];
+        if (!s->wanted[k] || *sum == s->dx[k])
+            continue;
+        tpi_unref(*sum);
+        *sum = s->dx[k];
     }
-    return NULL;
 }
 
 bool tpi_sweep_rule(tpi_sweep *s, tp_tensor *t)
@@ -33,10 +49,10 @@ bool tpi_sweep_rule(tpi_sweep *s, tp_tensor *t)
                   .dx = s->dx,
                   .wanted = s->wanted};
     for (int k = 0; k < t->n_in; k++) {
-        s->dx[k] = NULL;
         s->wanted[k] = s->depends[t->in[k]->slot];
+        s->dx[k] = t->op->unfold && s->wanted[k] ? s->grad[t->in[k]->slot] : NULL;
     }
-    tp_tensor *stale = refuse_stale(t, s->at);
+    tp_tensor *stale = refuse_stale_operands(t, s->at);
     bool kept = true;
     if (!stale && s->shared && tpi_sweep_is_product(s, t->slot)) {
         const int slot = t->in[1]->slot;
@@ -50,7 +66,9 @@ bool tpi_sweep_rule(tpi_sweep *s, tp_tensor *t)
     }
     if (!stale && kept)
         t->op->grad(&g);
-    for (int k = 0; k < t->n_in; k++)
+    if (t->op->unfold)
+        take_sums(s, t);
+    for (int k = 0; k < t->n_in && !t->op->unfold; k++)
         if (s->dx[k])
             tpi_sweep_fold(s, t, t->in[k]->slot, s->dx[k]);
     tp_scope_end(ctx);

@@ -70,6 +70,10 @@ static bool collect(tpi_nodes *out, int at, bool (*stop)(void *user, const tp_te
 {
     for (; at < out->n; at++) {
         const tp_tensor *t = out->v[at];
+        if (t->op && t->op->unfold && !out->folded && !t->op->unfold(out->v[at])) {
+            out->failed = true;
+            break;
+        }
         if (!t->in || (t->op && t->op->kind == TPI_SOURCE) || (stop && stop(user, t)))
             continue;
         const int first = tpi_way_first(out->way, t);

@@ -193,6 +193,10 @@ struct tpi_op {
                                        less, or NULL where nothing does */
     void (*grad)(tpi_grad *g);                     /* NULL: a constant to gradients */
     bool grad_reads_x, grad_reads_y;               /* the values, not just the shapes */
+    /* Of a composite that a tape has as one node (op/fused.h): grad finds in dx what wanted operands have got so far,
+     * or NULL, and leaves there what they have then, with a reference each. And: makes of t the last of the
+     * composite's ops, on a tape; false: it could not. */
+    bool (*unfold)(tp_tensor *t);
     const char *text, *fn; /* kind TPI_CALL: file and function in src/kernel: the
                                        function is tpk_<fn>_<type of operand call_dtype> */
     const tpi_call *call;  /* its instances, by element type */

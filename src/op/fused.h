@@ -1,5 +1,9 @@
 /* Fused composites: those whose ops are, on large concrete tensors, the kernels of a program, so that what lies between
- * them stays in the first cache. Programs keep the bits, so nobody can tell but by the time. */
+ * them stays in the first cache. Programs keep the bits, so nobody can tell but by the time.
+ *
+ * Recorded, a result is one node, tpi_op_fused, which keeps the operands and nothing between. A sweep that is not recorded
+ * itself goes back through it by another program, which computes again what it needs. For all others that walk over
+ * a tape tpi_collect unfolds it first: its ops are called, and the result becomes the last of them. */
 #ifndef TAPIR_FUSED_H
 #define TAPIR_FUSED_H
 
@@ -7,11 +11,18 @@
 
 enum { TPI_FUSED_IN = 5, TPI_FUSED_NUMBERS = 3 };
 
+typedef enum tpi_fused_kind {
+    TPI_FUSED_ELEMENTS, /* of one operand, whose axes do not matter */
+    TPI_FUSED_AXES,
+    TPI_FUSED_SCALED, /* its last ops are a product with operand 1 and a sum with operand 2, if it has these */
+    TPI_FUSED_FORWARD /* recorded, its ops are called */
+} tpi_fused_kind;
+
 typedef struct tpi_fused {
     const char *name;
     /* Calls them on operands and numbers v. */
     tp_tensor *(*ops)(tpi_at at, tp_tensor *const *in, const double *v);
-    bool by_element; /* it has one operand, whose axes do not matter */
+    tpi_fused_kind kind;
 } tpi_fused;
 
 /* What is to be computed: operands of one float type without gaps, or NULL. */
@@ -22,11 +33,23 @@ typedef struct tpi_fused_call {
     double v[TPI_FUSED_NUMBERS]; /* a program is made for each */
 } tpi_fused_call;
 
-/* The result: by a program, or by the ops where they are recorded, put in a graph or left to a frame, where each is looked
- * at, for few elements, and whenever something is in the way. */
+/* The result: by a program, or by the ops where they are put in a graph or left to a frame, where each is looked at, for
+ * few elements, and whenever something is in the way. */
 tp_tensor *tpi_fuse(tpi_at at, const tpi_fused_call *c);
 
 /* By a kept program (run/fused_run.c); NULL: there is none. */
 tp_tensor *tpi_fused_run(tp_ctx *ctx, tpi_at at, const tpi_fused_call *c);
+
+/* Of recorded results alone, so it is in no graph, no text and not in ops.def. */
+extern const tpi_op tpi_op_fused;
+/* The call whose result t is; in[] is filled. */
+tpi_fused_call tpi_fused_call_of(const tp_tensor *t, tp_tensor *in[TPI_FUSED_IN]);
+/* The rule of a sweep (run/fused_run.c); NULL, or the failed tensor. */
+tp_tensor *tpi_fused_back(tpi_grad *g);
+/* Is what the context computes now computed at once, unrecorded but for `recording`, and not looked at? */
+static inline bool tpi_is_unwatched(const tp_ctx *ctx)
+{
+    return !ctx->frame && !ctx->tracing && !ctx->trap_nan && !ctx->reads_file;
+}
 
 #endif

@@ -107,16 +107,19 @@ void tpi_tiles_free(tpi_tiles *t)
     tpi_bump_free(&memory);
 }
 
-/* So much scratch memory; false: there is no more. */
+/* So much scratch memory; false: there is no more, and what there is stays, for kernels that are ready. */
 static bool grow_scratch(tpi_tiles *t, size_t need)
 {
     tpi_mem *m = &t->p->ctx->mem;
     if (need <= t->scratch_size)
         return true;
+    char *more = tpi_take(m, need);
+    if (!more)
+        return false;
     tpi_give_back(m, t->scratch, t->scratch_size);
-    t->scratch = tpi_take(m, need);
-    t->scratch_size = t->scratch ? need : 0;
-    return t->scratch;
+    t->scratch = more;
+    t->scratch_size = need;
+    return true;
 }
 
 /* What the kernel is for the sizes of this run. */

@@ -2,6 +2,7 @@
 #include "run/fused_run.h"
 
 #include "base/clock.h"
+#include "grad/sweep.h"
 
 #include <string.h>
 
@@ -35,7 +36,7 @@ static tpi_fused_programs *programs_of(tp_ctx *ctx)
 static void describe(const tpi_fused_call *c, tpi_fused_key *key)
 {
     const tp_tensor *x = c->in[0];
-    const bool flat = c->what->by_element;
+    const bool flat = c->what->kind == TPI_FUSED_ELEMENTS;
     const bool varies = x->rank > 1 && x->shape[0] > 1;
     memset(key, 0, sizeof *key);
     key->what = c->what;
@@ -69,34 +70,82 @@ static tpi_fused_entry *find(tpi_fused_programs *f, const tpi_fused_key *key)
     return oldest;
 }
 
+/* ---- making one -------------------------------------------------------------------------------------- */
+
+enum {
+    MAX_FEEDS = 2 * TPI_FUSED_IN + 1, /* operands, what weighs the result, sums */
+    MAX_FETCHES = TPI_FUSED_IN
+};
+
+typedef struct maker {
+    tpi_at at;
+    const tpi_fused_key *key;
+    tp_graph *g;
+    tp_tensor *in[TPI_FUSED_IN], *out[MAX_FETCHES];
+    const char *feeds[MAX_FEEDS];
+    int n_feeds, n_out;
+} maker;
+
+static tp_tensor *feed(maker *m, const char *name, int rank, const int64_t *shape)
+{
+    m->feeds[m->n_feeds++] = name;
+    return tp_placeholder_at(m->at.file, m->at.line, m->g, name, (tp_dtype)m->key->dtype, rank,
+                             shape);
+}
+
+/* What wanted operands get of y, onto what they have. */
+static void add_gradients(maker *m, tp_tensor *y)
+{
+    static const char *const names[TPI_FUSED_IN] = {"sum_a", "sum_b", "sum_c", "sum_d",
+                                                    "sum_e"};
+    tp_tensor *xs[TPI_FUSED_IN], *sums[TPI_FUSED_IN];
+    tp_tensor *dy = feed(m, "dy", y->rank, y->shape);
+    for (int i = 0; i < TPI_FUSED_IN; i++) {
+        if (!(m->key->wanted >> i & 1))
+            continue;
+        xs[m->n_out] = m->in[i];
+        sums[m->n_out++] =
+            m->key->begun >> i & 1 ? feed(m, names[i], m->in[i]->rank, m->in[i]->shape) : NULL;
+    }
+    tpi_grads_onto(m->at, y, dy, m->n_out, xs, sums, m->out);
+}
+
+static tp_program *make_in(maker *m)
+{
+    static const char *const names[TPI_FUSED_IN] = {"a", "b", "c", "d", "e"},
+                             *const outs[MAX_FETCHES] = {"y", "z", "u", "v", "w"};
+    static const tpi_purpose purpose = {.what = "a fused composite"};
+    const tp_compile_options opt = {.engine = TP_ENGINE_TILES};
+    for (int i = 0; i < TPI_FUSED_IN; i++) {
+        int64_t shape[TP_MAX_RANK];
+        if (m->key->rank[i] < 0)
+            continue;
+        memcpy(shape, m->key->shape[i], sizeof shape);
+        if (shape[0] == SYMBOL)
+            shape[0] = tp_symbol(m->g, "n");
+        m->in[i] = feed(m, names[i], (int)m->key->rank[i], shape);
+    }
+    tp_tensor *y = m->key->what->ops(m->at, m->in, m->key->v);
+    bool ok = y->status == TP_OK;
+    if (ok && m->key->wanted)
+        add_gradients(m, y);
+    else
+        m->out[m->n_out++] = y;
+    for (int i = 0; i < m->n_out && ok; i++)
+        ok = m->out[i]->status == TP_OK && tp_name(m->out[i], outs[i])->status == TP_OK;
+    return ok ? tpi_program_new(m->g, m->at, &purpose, m->n_feeds, m->feeds, m->n_out, outs,
+                                &opt)
+              : NULL;
+}
+
 static tp_program *make(tp_ctx *ctx, tpi_at at, const tpi_fused_key *key)
 {
-    static const char *const names[] = {"a", "b", "c", "d", "e"}, *const out[] = {"y"};
-    static const tpi_purpose purpose = {.what = "a fused composite"};
-    const char *feeds[TPI_FUSED_IN];
-    const bool has_symbols = ctx->has_symbols;
-    tp_graph *g = tp_graph_new(ctx);
-    if (!g)
-        return NULL;
-    tp_tensor *in[TPI_FUSED_IN] = {NULL};
-    int n = 0;
-    for (int i = 0; i < TPI_FUSED_IN; i++) {
-        if (key->rank[i] < 0)
-            continue;
-        int64_t shape[TP_MAX_RANK];
-        memcpy(shape, key->shape[i], sizeof shape);
-        if (shape[0] == SYMBOL)
-            shape[0] = tp_symbol(g, "n");
-        feeds[n++] = names[i];
-        in[i] = tp_placeholder_at(at.file, at.line, g, names[i], (tp_dtype)key->dtype,
-                                  (int)key->rank[i], shape);
-    }
-    tp_tensor *y = key->what->ops(at, in, key->v);
-    const tp_compile_options opt = {.engine = TP_ENGINE_TILES};
-    tp_program *p = NULL;
-    if (y->status == TP_OK && tp_name(y, out[0])->status == TP_OK)
-        p = tpi_program_new(g, at, &purpose, n, feeds, 1, out, &opt);
-    tp_graph_free(g);
+    const bool has_symbols = ctx->has_symbols, recording = ctx->recording;
+    maker m = {.at = at, .key = key, .g = tp_graph_new(ctx)};
+    ctx->recording = true; /* or its nodes would be constants */
+    tp_program *p = m.g ? make_in(&m) : NULL;
+    ctx->recording = recording;
+    tp_graph_free(m.g);
     ctx->has_symbols = has_symbols; /* C was given none of these */
     if (p) {
         tpi_object_remove(&p->owned); /* it goes when the others of these go */
@@ -105,79 +154,151 @@ static tp_program *make(tp_ctx *ctx, tpi_at at, const tpi_fused_key *key)
     return p;
 }
 
+/* ---- running one ------------------------------------------------------------------------------------- */
+
 enum { KEPT = 1 << 18 }; /* bytes of the arena of a program that is not running */
 
-/* NULL: out of memory. */
-static tp_tensor *run(tp_program *p, tpi_at at, const tpi_fused_call *c,
-                      const tpi_fused_key *key)
+/* What a program is run on. */
+typedef struct tensors {
+    tpi_at at;
+    const tp_tensor *x;                          /* the first operand */
+    tp_tensor *feed[MAX_FEEDS], *y[MAX_FETCHES]; /* each result with one reference */
+    tp_tensor flat[MAX_FEEDS];
+    int n_feeds, n_y;
+} tensors;
+
+static void feed_all(tensors *t, const tpi_fused_key *key, int n, tp_tensor *const *in)
 {
-    tp_tensor flat = *c->in[0], *feeds[TPI_FUSED_IN], *y = NULL;
-    int n = 0;
-    for (int i = 0; i < c->n_in; i++)
-        if (c->in[i])
-            feeds[n++] = c->in[i];
-    if (key->rank[0] < c->in[0]->rank) {
-        flat.rank = 1;
-        flat.shape[0] = tpi_count(c->in[0]);
-        flat.stride[0] = 1;
-        feeds[0] = &flat;
+    for (int i = 0; i < n; i++) {
+        if (!in[i])
+            continue;
+        tp_tensor *to = in[i];
+        if (key->what->kind == TPI_FUSED_ELEMENTS && to->rank != 1) {
+            to = &t->flat[t->n_feeds];
+            *to = *in[i];
+            to->rank = 1;
+            to->shape[0] = tpi_count(in[i]);
+            to->stride[0] = 1;
+        }
+        t->feed[t->n_feeds++] = to;
     }
-    const bool ran = tpi_program_run_sized(p, at, &feeds[0]->shape[0], feeds, NULL, &y);
+}
+
+/* False: out of memory. */
+static bool run(tp_program *p, const tpi_fused_key *key, tensors *t)
+{
+    const bool ran =
+        tpi_program_run_sized(p, t->at, &t->feed[0]->shape[0], t->feed, NULL, t->y);
     if (p->memory.arena_size > KEPT) /* as the results of its ops would be: gone */
         tpi_program_give_arena_back(p);
-    if (!ran)
-        return NULL;
-    if (feeds[0] == &flat) {
-        y->rank = c->in[0]->rank;
-        memcpy(y->shape, c->in[0]->shape, sizeof y->shape);
+    for (int i = 0; i < t->n_y && ran; i++) {
+        tp_tensor *y = t->y[i];
+        y->file = t->at.file;
+        y->line = t->at.line;
+        if (key->what->kind != TPI_FUSED_ELEMENTS)
+            continue;
+        y->rank = t->x->rank;
+        memcpy(y->shape, t->x->shape, sizeof y->shape);
         tpi_set_strides(y);
     }
-    y->file = at.file;
-    y->line = at.line;
-    if (tpi_own(y))
-        return y;
-    tpi_unref(y);
-    return NULL;
+    return ran;
 }
 
 /* The same, and then sees whether it is worth a compiler, or has one's code. */
-static tp_tensor *run_entry(const tpi_fused_programs *f, tpi_fused_entry *e, tpi_at at,
-                            const tpi_fused_call *c)
+static bool run_entry(const tpi_fused_programs *f, tpi_fused_entry *e, tensors *t)
 {
     tp_program *p = e->program;
     if (tpi_program_has_c(p, 0))
-        return run(p, at, c, &e->key);
+        return run(p, &e->key, t);
     const int64_t start = tpi_now_ns();
-    tp_tensor *y = run(p, at, c, &e->key);
+    const bool ran = run(p, &e->key, t);
     e->ran_ns += tpi_now_ns() - start;
-    if (y && e->ran_ns >= f->due_ns && p->engine == TP_ENGINE_TILES) {
+    if (ran && e->ran_ns >= f->due_ns && p->engine == TP_ENGINE_TILES) {
         p->engine = TP_ENGINE_AUTO;
         if (!tpi_program_start_c(p))
             tpi_forget_error(p->ctx); /* it stays with tiles */
     }
-    return y;
+    return ran;
+}
+
+/* By the program of the key; one that is used for the first time is not worth a program where `again`. */
+static bool run_key(tp_ctx *ctx, const tpi_fused_key *key, bool again, tensors *t)
+{
+    tpi_fused_programs *f = programs_of(ctx);
+    if (!f)
+        return false;
+    tpi_fused_entry *e = find(f, key);
+    const bool worth = e->used || !again;
+    e->used = ++f->calls;
+    if (worth && !e->tried) {
+        e->tried = true;
+        e->program = make(ctx, t->at, key);
+    }
+    return e->program && run_entry(f, e, t);
 }
 
 tp_tensor *tpi_fused_run(tp_ctx *ctx, tpi_at at, const tpi_fused_call *c)
 {
     TPI_ALONE(ctx, at, c->what->name);
-    tpi_fused_programs *f = programs_of(ctx);
-    if (!f)
-        return NULL;
     tpi_fused_key key;
     describe(c, &key);
-    tpi_fused_entry *e = find(f, &key);
-    const bool again = e->used; /* what is called once is not worth a program */
-    e->used = ++f->calls;
+    tensors t = {.at = at, .x = c->in[0], .n_y = 1};
+    feed_all(&t, &key, c->n_in, c->in);
     tpi_aside earlier;
     tpi_error_aside(ctx, &earlier);
-    if (again && !e->tried) {
-        e->tried = true;
-        e->program = make(ctx, at, &key);
+    tp_tensor *y = run_key(ctx, &key, true, &t) ? t.y[0] : NULL;
+    if (y && !tpi_own(y)) {
+        tpi_unref(y);
+        y = NULL;
     }
-    tp_tensor *y = e->program ? run_entry(f, e, at, c) : NULL;
     if (!y)
         tpi_forget_error(ctx); /* the ops will tell of their own */
     tpi_error_back(ctx, &earlier);
     return y;
+}
+
+/* ---- back ---------------------------------------------------------------------------------------------- */
+
+/* The tensor without gaps, of the open scope. */
+static tp_tensor *dense(tpi_at at, tp_tensor *t)
+{
+    return t->flags & TPI_CONTIGUOUS ? t : tp_contiguous_at(at.file, at.line, t);
+}
+
+tp_tensor *tpi_fused_back(tpi_grad *g)
+{
+    tp_ctx *ctx = g->y->ctx;
+    tp_tensor *in[TPI_FUSED_IN], *dy = dense(g->at, g->dy), *sums[TPI_FUSED_IN] = {NULL};
+    const tpi_fused_call c = tpi_fused_call_of(g->y, in);
+    tp_tensor *failed = dy->status == TP_OK ? NULL : dy;
+    tpi_fused_key key;
+    describe(&c, &key);
+    int to[TPI_FUSED_IN]; /* by result, the operand of the node */
+    tensors t = {.at = g->at, .x = in[0]};
+    feed_all(&t, &key, c.n_in, in);
+    for (int i = 0, k = 0; i < c.n_in && !failed; i++) {
+        if (!in[i])
+            continue;
+        /* A shift is not read. */
+        if (!(c.what->kind == TPI_FUSED_SCALED && i == 2))
+            failed = tpi_refuse_stale(g->y, g->at, c.what->name, k);
+        if (!failed && tpi_wants(g, k)) {
+            key.wanted |= 1 << i;
+            sums[i] = g->dx[k] ? dense(g->at, g->dx[k]) : NULL;
+            key.begun |= sums[i] ? 1 << i : 0;
+            failed = sums[i] && sums[i]->status != TP_OK ? sums[i] : NULL;
+            to[t.n_y++] = k;
+        }
+        k++;
+    }
+    if (failed)
+        return failed;
+    feed_all(&t, &key, 1, &dy);
+    feed_all(&t, &key, TPI_FUSED_IN, sums);
+    if (!run_key(ctx, &key, false, &t))
+        return tpi_is_interrupted(ctx) ? tpi_refuse_interrupted(ctx, g->at, c.what->name)
+                                       : tpi_no_memory(ctx, g->at, c.what->name);
+    for (int i = 0; i < t.n_y; i++)
+        g->dx[to[i]] = t.y[i];
+    return NULL;
 }

@@ -1,4 +1,5 @@
-/* The programs of fused composites (op/fused.h): one for an element type, numbers, and all sizes but the first. */
+/* The programs of fused composites (op/fused.h), forward and back: one for an element type, numbers, and all sizes but the
+ * first. */
 #ifndef TAPIR_FUSED_RUN_H
 #define TAPIR_FUSED_RUN_H
 
@@ -12,6 +13,8 @@ typedef struct tpi_fused_key {
     const tpi_fused *what;
     double v[TPI_FUSED_NUMBERS];
     int64_t dtype;
+    int64_t wanted; /* back: a bit for each operand whose gradient is asked for; 0: forward */
+    int64_t begun;  /* those of them that have a sum already */
     int64_t rank[TPI_FUSED_IN];               /* -1: there is no such operand */
     int64_t shape[TPI_FUSED_IN][TP_MAX_RANK]; /* -1: the first size of x */
 } tpi_fused_key;

@@ -111,11 +111,14 @@ static operands operands_of(tp_ctx *tp, tp_dtype dtype, int64_t n, bool special)
                       numbers(tp, dtype, TP_DIMS(PLACES), false)};
 }
 
-/* Recorded, the ops are called. */
+/* The ops are called. */
 static tp_tensor *by_ops(composite *f, operands o)
 {
-    tp_tensor *x = tp_require_grad(tp_mul(o.x, 1));
-    return tp_detach(f(x, o.c, o.p));
+    tp_ctx *tp = o.x->ctx;
+    tp->unfolding = true;
+    tp_tensor *y = f(o.x, o.c, o.p);
+    tp->unfolding = false;
+    return y;
 }
 
 static void same(const char *name, tp_tensor *got, tp_tensor *want)
@@ -221,7 +224,9 @@ static void many_numbers(void **state)
     for (int k = 0; k < 2; k++)
         for (int i = 0; i < 40; i++) {
             tp_scope_begin(tp);
-            tp_tensor *want = tp_detach(tp_elu(tp_require_grad(tp_mul(o.x, 1)), 0.1 * i));
+            tp->unfolding = true;
+            tp_tensor *want = tp_elu(o.x, 0.1 * i);
+            tp->unfolding = false;
             for (int call = 0; call < 2; call++)
                 same("elu", tp_elu(o.x, 0.1 * i), want);
             tp_scope_end(tp);
@@ -235,12 +240,175 @@ static void views_and_lines(void **state)
     tp_tensor *gaps = tp_slice(o.x, 0, 0, TP_END, 2);
     tp_tensor *line = tp_reshape(o.x, TP_DIMS(-1));
     tp_tensor *one = tp_reshape(o.x, TP_DIMS(1, -1));
+    tp->unfolding = true;
+    tp_tensor *want[] = {tp_softmax(gaps, 1), tp_softmax(line, 0), tp_softmax(one, 1),
+                         tp_prelu(one, one)};
+    tp->unfolding = false;
     for (int call = 0; call < 3; call++) {
-        same("gaps", tp_softmax(gaps, 1), tp_softmax(tp_require_grad(tp_mul(gaps, 1)), 1));
-        same("line", tp_softmax(line, 0), tp_softmax(tp_require_grad(tp_mul(line, 1)), 0));
-        same("one", tp_softmax(one, 1), tp_softmax(tp_require_grad(tp_mul(one, 1)), 1));
-        same("slope", tp_prelu(one, tp_reshape(line, TP_DIMS(1, -1))),
-             tp_prelu(tp_require_grad(tp_mul(one, 1)), one));
+        same("gaps", tp_softmax(gaps, 1), want[0]);
+        same("line", tp_softmax(line, 0), want[1]);
+        same("one", tp_softmax(one, 1), want[2]);
+        same("slope", tp_prelu(one, tp_reshape(line, TP_DIMS(1, -1))), want[3]);
+    }
+}
+
+/* ---- gradients ----------------------------------------------------------------------------------- */
+
+/* How x is used beside the composite. */
+typedef enum around { ALONE, BEFORE, AFTER, BEFORE_AND_AFTER, N_AROUND } around;
+
+/* A loss that weighs each element otherwise; of a sum of all, where elements weigh alike, for ALONE. */
+static tp_tensor *loss_of(composite *f, const operands *o, around a)
+{
+    tp_tensor *before = a & BEFORE ? tp_tanh(o->x) : NULL;
+    tp_tensor *y = f(o->x, o->c, o->p), *loss = tp_sum(y, TP_ALL, false);
+    if (a != ALONE)
+        loss = tp_sum(tp_mul(tp_sin(y), y), TP_ALL, false);
+    if (a & AFTER)
+        loss = tp_add(loss, tp_sum(tp_mul(tp_mul(o->x, o->x), 0.3), TP_ALL, false));
+    return before ? tp_add(loss, tp_sum(before, TP_ALL, false)) : loss;
+}
+
+typedef struct gradients {
+    tp_tensor *loss, *dx, *dc, *dp, *ddx;
+} gradients;
+
+/* The operands need not all be marked: `marked` has a bit of each. */
+static gradients gradients_of(composite *f, tp_dtype dtype, int64_t n, bool special, around a,
+                              int marked, bool ops, tp_ctx *tp)
+{
+    operands o = operands_of(tp, dtype, n, special);
+    tp_tensor **const all[] = {&o.x, &o.c, &o.p};
+    for (int i = 0; i < 3; i++)
+        if (marked >> i & 1)
+            tp_require_grad(*all[i]);
+    tp->unfolding = ops;
+    gradients g = {.loss = loss_of(f, &o, a)};
+    if (tp_requires_grad(g.loss)) {
+        assert_int_equal(tp_backward(g.loss), TP_OK);
+        tp_tensor **const of[] = {&g.dx, &g.dc, &g.dp};
+        for (int i = 0; i < 3; i++)
+            if (marked >> i & 1)
+                *of[i] = tp_grad_of(*all[i]);
+    }
+    if (marked == 7 && dtype == TP_F64) {
+        tp_tensor *dx = tp_grad(g.loss, o.x);
+        if (tp_requires_grad(dx))
+            g.ddx = tp_grad(tp_sum(tp_mul(dx, dx), TP_ALL, false), o.x);
+    }
+    tp->unfolding = false;
+    return g;
+}
+
+static void same_gradients(const char *name, const gradients *got, const gradients *want)
+{
+    tp_tensor *const all[][2] = {
+        {got->loss, want->loss},
+        {got->dx,   want->dx  },
+        {got->dc,   want->dc  },
+        {got->dp,   want->dp  },
+        {got->ddx,  want->ddx }
+    };
+    for (size_t i = 0; i < sizeof all / sizeof *all; i++) {
+        assert_int_equal(all[i][0] == NULL, all[i][1] == NULL);
+        if (all[i][0])
+            same(name, all[i][0], all[i][1]);
+    }
+}
+
+/* The gradients of recorded ones have the bits of those of their ops, also where operands have a sum already, and so
+ * have the gradients of gradients. */
+static void gradients_are_those_of_the_ops(void **state)
+{
+    tp_ctx *tp = *state;
+    for (int i = 0; i < N; i++)
+        for (int type = TP_F32; type <= TP_F64; type++)
+            for (int k = 0; k < 2 * N_AROUND; k++) {
+                const int marked = k == 3 ? 1 : k == 5 ? 6 : 7;
+                for (int call = 0; call < 2; call++) {
+                    tp_scope_begin(tp);
+                    gradients g[2];
+                    for (int ops = 0; ops < 2; ops++)
+                        g[ops] =
+                            gradients_of(composites[i].f, (tp_dtype)type, LEAST, k >= N_AROUND,
+                                         (around)(k % N_AROUND), marked, ops, tp);
+                    same_gradients(composites[i].name, &g[0], &g[1]);
+                    tp_scope_end(tp);
+                }
+            }
+    assert_int_equal(tp_error(tp), TP_OK);
+}
+
+/* Forward and back keep x, and nothing between. */
+static void a_tape_keeps_nothing_between(void **state)
+{
+    tp_ctx *tp = *state;
+    for (int call = 0; call < 3; call++) {
+        tp_scope_begin(tp);
+        const operands o = operands_of(tp, TP_F32, LEAST, false);
+        tp_require_grad(o.x);
+        const size_t before = tp_memory_bytes(tp);
+        tp_tensor *y = tp_gelu(o.x);
+        const size_t result = (size_t)tp_count(o.x) * sizeof(float);
+        if (call == 2 && tp_memory_bytes(tp) > before + result + 2000)
+            fail_msg("%zu bytes are kept", tp_memory_bytes(tp) - before - result);
+        assert_int_equal(tp_backward(tp_sum(y, TP_ALL, false)), TP_OK);
+        tp_scope_end(tp);
+    }
+}
+
+/* Who reads a tape sees the ops, in their order. */
+static void a_tape_shows_the_ops(void **state)
+{
+    tp_ctx *tp = *state;
+    char *text[4];
+    for (int call = 0; call < 4; call++) { /* the first makes the numbers in it */
+        tp_scope_begin(tp);
+        const operands o = operands_of(tp, TP_F32, LEAST, false);
+        tp_require_grad(o.x);
+        tp->unfolding = call < 2;
+        tp_tensor *x = tp_mul(o.x, 2), *y = tp_gelu(tp_layer_norm(x, NULL, o.p, 1e-5));
+        tp_tensor *z = tp_add(tp_silu(y), tp_softmax(x, 1));
+        tp->unfolding = false;
+        text[call] = tp_tape_text(z);
+        assert_non_null(text[call]);
+        tp_scope_end(tp);
+    }
+    assert_string_equal(text[2], text[1]);
+    assert_string_equal(text[3], text[1]);
+    for (int i = 0; i < 4; i++)
+        tp_free(tp, text[i]);
+}
+
+/* A scale that was assigned since is refused, as its product would; a shift is not read; and what else is a
+ * variable is not fused. */
+static void assigned_operands(void **state)
+{
+    tp_ctx *tp = *state;
+    for (int call = 0; call < 3; call++) {
+        tp_scope_begin(tp);
+        const operands o = operands_of(tp, TP_F32, LEAST, false);
+        tp_tensor *scale = tp_param(tp_neg(o.p), "gamma"), *shift = tp_variable(o.p, "shift");
+        tp_tensor *v = tp_param(o.x, "v"), *x = tp_require_grad(o.x);
+        tp_tensor *y = tp_sum(tp_layer_norm(x, scale, shift, 1e-5), TP_ALL, false);
+        tp_tensor *z = tp_sum(tp_sin(tp_softmax(v, -1)), TP_ALL, false);
+        tp->unfolding = true;
+        tp_tensor *want = tp_sum(tp_sin(tp_softmax(v, -1)), TP_ALL, false);
+        tp->unfolding = false;
+        tp_assign(shift, tp_exp(o.p));
+        assert_int_equal(tp_backward(y), TP_OK);
+        tp_assign(v, tp_neg(o.x));
+        same("softmax", tp_grad(z, v), tp_grad(want, v));
+        tp_assign(scale, tp_exp(o.p));
+        assert_int_equal(tp_backward(y), TP_E_STATE);
+        assert_non_null(strstr(tp_error_message(tp),
+                               "operand 1 gamma was assigned after it was used here"));
+        tp_clear_error(tp);
+        assert_true(tp_failed(tp_grad(y, x)));
+        assert_non_null(strstr(tp_error_message(tp),
+                               "mul: operand 1 gamma was assigned after it was used here"));
+        tp_clear_error(tp);
+        tp_scope_end(tp);
     }
 }
 
@@ -309,6 +477,57 @@ static void earlier_error_stays(void **state)
 
 /* ---- memory ------------------------------------------------------------------------------------------ */
 
+/* The same of a step forward and back. */
+static long steps_with(long fail_at, bool once)
+{
+    unit_memory memory = {0};
+    tp_ctx *tp = unit_open(&memory);
+    assert_non_null(tp);
+    operands o = operands_of(tp, TP_F32, LEAST, false);
+    tp_require_grad(o.x);
+    tp_require_grad(o.p);
+    tp->unfolding = true;
+    tp_backward(tp_sum(tp_softmax(tp_layer_norm(o.x, o.p, NULL, 1e-5), 1), TP_ALL, false));
+    tp->unfolding = false;
+    tp_tensor *want[2] = {tp_grad_of(o.x), tp_grad_of(o.p)};
+    assert_int_equal(tp_error(tp), TP_OK);
+    const long before = memory.calls;
+    memory.fail_at = fail_at && !once ? before + fail_at : 0;
+    memory.fail_once = fail_at && once ? before + fail_at : 0;
+    for (int call = 0; call < 3; call++) {
+        tp_zero_grad(o.x);
+        tp_zero_grad(o.p);
+        tp_scope_begin(tp);
+        tp_tensor *y = tp_softmax(tp_layer_norm(o.x, o.p, NULL, 1e-5), 1);
+        char *text = call < 2 ? NULL : tp_tape_text(y);
+        tp_free(tp, text);
+        const tp_status status = tp_backward(tp_sum(y, TP_ALL, false));
+        if (status == TP_OK) {
+            same("dx", tp_grad_of(o.x), want[0]);
+            same("dp", tp_grad_of(o.p), want[1]);
+        } else {
+            assert_int_equal(status, TP_E_MEMORY);
+        }
+        tp_scope_end(tp);
+        tp_clear_error(tp);
+    }
+    const long calls = memory.calls - before;
+    memory.fail_at = memory.fail_once = 0;
+    tp_close(tp);
+    assert_int_equal(memory.bytes, 0);
+    return calls;
+}
+
+static void memory_runs_out_on_the_way_back(void **state)
+{
+    (void)state;
+    const long calls = steps_with(0, false);
+    for (long at = 1; at <= calls; at++) {
+        steps_with(at, false);
+        steps_with(at, true);
+    }
+}
+
 /* Each allocation fails, once or with all that follow: there are the bits, or an error of memory. */
 static long calls_with(long fail_at, bool once)
 {
@@ -365,11 +584,21 @@ static void nothing_large_is_kept(void **state)
 int main(void)
 {
     static const struct CMUnitTest tests[] = {
-        CASE(bits_are_those_of_the_ops), CASE(second_call_is_fused),
-        CASE(compiled_in_the_end),       CASE(many_numbers),
-        CASE(views_and_lines),           CASE(trap_tells_of_the_op),
-        CASE(late_mark_is_noticed),      CASE(refusals_stay),
-        CASE(earlier_error_stays),       CASE(memory_runs_out),
+        CASE(bits_are_those_of_the_ops),
+        CASE(second_call_is_fused),
+        CASE(compiled_in_the_end),
+        CASE(many_numbers),
+        CASE(views_and_lines),
+        CASE(gradients_are_those_of_the_ops),
+        CASE(a_tape_keeps_nothing_between),
+        CASE(a_tape_shows_the_ops),
+        CASE(assigned_operands),
+        CASE(trap_tells_of_the_op),
+        CASE(late_mark_is_noticed),
+        CASE(refusals_stay),
+        CASE(earlier_error_stays),
+        CASE(memory_runs_out),
+        CASE(memory_runs_out_on_the_way_back),
         CASE(nothing_large_is_kept),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
