@@ -1,7 +1,8 @@
 /* What composites take, in milliseconds of this thread: eagerly, and compiled, by tiles and as C.
  *
- *     composites              lists their rows: name, operands at two sizes, PyTorch's expression
- *     composites NAME SIZE    prints the three medians of one; SIZE 0 lies in cache, 1 does not */
+ *     composites                      lists their rows: name, operands at two sizes, PyTorch's expression
+ *     composites NAME SIZE            prints the three medians of one; SIZE 0 lies in cache, 1 does not
+ *     composites NAME SIZE gradient   prints the median of an eager call and the gradients of all its float operands */
 #include "limits.h"
 #include <tapir/tapir.h>
 
@@ -111,7 +112,19 @@ typedef struct work {
     const struct row *row;
     tp_program *program; /* NULL: eagerly */
     tp_tensor *in[MOST_IN];
+    bool goes_back;
+    tp_tensor *marked[MOST_IN],
+        *dy; /* then: what gradients are asked of, the weights of the result */
+    int n_marked;
 } work;
+
+static void go_back(const work *w, tp_tensor *y)
+{
+    tp_tensor *dx[MOST_IN];
+    tp_recording(w->tp, false);
+    tp_grads(y, w->dy, w->n_marked, w->marked, dx);
+    tp_recording(w->tp, true);
+}
 
 static void call(work *w)
 {
@@ -122,6 +135,8 @@ static void call(work *w)
         tp_program_run(w->program, w->in, y);
     else
         w->row->f(y, sizes, w->in);
+    if (w->goes_back)
+        go_back(w, y[0]);
     tp_scope_end(w->tp);
 }
 
@@ -185,14 +200,30 @@ static tp_program *compiled(tp_ctx *tp, const work *w, tp_engine engine)
     return tp_graph_compile(graph, n_in, in, n_out, out, &options);
 }
 
-static int measure(const struct row *row, const char *operands)
+/* Marks the float operands; false: the row has no gradient. */
+static bool mark(work *w)
+{
+    tp_tensor *y[MOST_OUT];
+    int64_t sizes[TP_MAX_RANK];
+    for (int i = 0; w->in[i]; i++)
+        if (tp_dtype_of(w->in[i]) >= TP_F32)
+            w->marked[w->n_marked++] = tp_require_grad(w->in[i]);
+    w->row->f(y, sizes, w->in);
+    w->goes_back = tp_requires_grad(y[0]);
+    if (w->goes_back)
+        w->dy = tp_detach(tp_exp(y[0]));
+    return w->goes_back;
+}
+
+static int measure(const struct row *row, const char *operands, bool gradient)
 {
     static const tp_engine engine[] = {TP_ENGINE_AUTO, TP_ENGINE_TILES, TP_ENGINE_C};
     tp_ctx *tp = tp_open(&(tp_options){.threads = 1});
     work w = {.tp = tp, .row = row};
     for (int i = 0; i < MOST_IN - 1; i++)
         w.in[i] = operand(tp, &operands);
-    for (int i = 0; i < 3 && tp_error(tp) == TP_OK; i++) {
+    const int n = !gradient ? 3 : mark(&w) ? 1 : 0;
+    for (int i = 0; i < n && tp_error(tp) == TP_OK; i++) {
         w.program = i ? compiled(tp, &w, engine[i]) : NULL;
         printf("%.5f\n", median_ms(&w));
     }
@@ -209,9 +240,10 @@ int main(int argc, char **argv)
         if (argc == 1)
             printf("%s\t%s\t%s\t%s\n", rows[i].name, rows[i].operands[0], rows[i].operands[1],
                    rows[i].torch);
-        else if (argc == 3 && strcmp(argv[1], rows[i].name) == 0)
-            return measure(&rows[i], rows[i].operands[argv[2][0] == '1']);
+        else if (argc < 5 && strcmp(argv[1], rows[i].name) == 0)
+            return measure(&rows[i], rows[i].operands[argc > 2 && argv[2][0] == '1'],
+                           argc == 4);
     if (argc > 1)
-        fprintf(stderr, "usage: composites [NAME 0|1]\n");
+        fprintf(stderr, "usage: composites [NAME 0|1 [gradient]]\n");
     return argc > 1 ? 2 : 0;
 }

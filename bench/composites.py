@@ -1,12 +1,12 @@
 #!/usr/bin/python3
 """Composites beside PyTorch's functions, one thread each, at a size in cache and at one outside.
 
-    composites.py COMPOSITES [--rounds N] [--only NAME,..] [--eager]
+    composites.py COMPOSITES [--rounds N] [--only NAME,..] [--eager | --gradient]
 
 COMPOSITES is the program of composites.c; its rows (composites.def) have both sides of each. Times are milliseconds of
 the thread, medians of the rounds, in which the systems take turns. `eager` is beside PyTorch's eager call, `compiled`,
-the better of tiles and C, beside the better of PyTorch's eager and compiled one (--eager leaves that one out). A ratio above
-the goal, 1, has an x. Exit code 77: PyTorch is missing."""
+the better of tiles and C, beside the better of PyTorch's eager and compiled one (--eager leaves that one out). --gradient: eager
+calls with the gradients of all float operands, rows that have some. A ratio above the goal, 1, has an x. Exit code 77: PyTorch is missing."""
 import argparse
 import os
 import statistics
@@ -105,27 +105,63 @@ def row(program, name, size, operands, expression, rounds, compiles):
     return own <= GOAL * eager, min(tiles, c) <= GOAL * best
 
 
+def gradient_row(program, name, size, operands, expression, rounds):
+    x = [operand(t) for t in operands.split()]
+    marked = [t.requires_grad_() for t in x if t.is_floating_point()]
+    f = eval("lambda %s: %s" % (", ".join("abcdefg"[:len(x)]), expression))
+
+    def result():
+        y = f(*x)
+        return y if isinstance(y, torch.Tensor) else y[0]
+    y = result()
+    if not y.requires_grad:
+        return None
+    dy = torch.ones_like(y)
+
+    def step():
+        torch.autograd.grad(result(), marked, dy, allow_unused=True)
+    took = [[], []]
+    for _ in range(rounds):
+        took[0].append(median_ms(step, []))
+        done = subprocess.run([program, name, str(size), "gradient"], stdout=subprocess.PIPE, text=True, check=True)
+        took[1] += [float(ms) for ms in done.stdout.split()]
+    if not took[1]:
+        return None
+    theirs, own = [statistics.median(t) for t in took]
+    print("%-20s %-6s" % (name, ("cache", "memory")[size]) + shown(theirs) + shown(own) + "  " + ratio(own, theirs),
+          flush=True)
+    return own <= GOAL * theirs
+
+
+def gradients(rows, rounds):
+    print("%-27s%9s%9s  %6s" % ("with gradients, eagerly", "PyTorch", "own", "ratio"))
+    reached = [r for r in (gradient_row(*row, rounds) for row in rows) if r is not None]
+    print("%d of %d rows reach the goal" % (sum(reached), len(reached)))
+
+
 def main():
     parser = argparse.ArgumentParser(usage=__doc__)
     parser.add_argument("program")
     parser.add_argument("--rounds", type=int, default=3)
     parser.add_argument("--only", default="")
     parser.add_argument("--eager", action="store_true")
+    parser.add_argument("--gradient", action="store_true")
     args = parser.parse_args()
     torch.set_num_threads(1)
     only = set(filter(None, args.only.split(",")))
+    rows = []
+    for line in subprocess.run([args.program], stdout=subprocess.PIPE, text=True, check=True).stdout.splitlines():
+        name, *operands, expression = line.split("\t")
+        if not only or name in only:
+            rows += [(args.program, name, size, operands[size], expression) for size in (0, 1)]
     print("PyTorch %s, milliseconds; goal of the ratios: %.1f" % (torch.__version__, GOAL))
+    if args.gradient:
+        gradients(rows, args.rounds)
+        return
     print("%-27s%9s%9s%9s%9s%9s  %6s  %8s" % ("composite", "PyTorch", "compiled", "eager", "tiles",
                                              "C", "eager", "compiled"))
-    reached = []
     with torch.inference_mode():
-        for line in subprocess.run([args.program], stdout=subprocess.PIPE, text=True,
-                                   check=True).stdout.splitlines():
-            name, *operands, expression = line.split("\t")
-            for size in 0, 1:
-                if not only or name in only:
-                    reached.append(row(args.program, name, size, operands[size], expression, args.rounds,
-                                       not args.eager))
+        reached = [row(*r, args.rounds, not args.eager) for r in rows]
     for i, what in enumerate(("eager", "compiled")):
         print("%d of %d rows reach the goal %s" % (sum(r[i] for r in reached), len(reached), what))
 

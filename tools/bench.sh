@@ -18,5 +18,8 @@ if [ -x "$1/onnx_ops" ]; then
     "${PYTHON:-python3}" "$(dirname "$0")/../bench/onnx_ops.py" "$1/onnx_ops" || [ $? = 77 ]
 fi
 if [ -x "$1/composites" ]; then
-    "${PYTHON:-python3}" "$(dirname "$0")/../bench/composites.py" "$1/composites" || [ $? = 77 ]
+    for gradient in '' --gradient; do
+        # shellcheck disable=SC2086
+        "${PYTHON:-python3}" "$(dirname "$0")/../bench/composites.py" "$1/composites" $gradient || [ $? = 77 ]
+    done
 fi
