@@ -69,13 +69,13 @@ static bool collect(tpi_nodes *out, int at, bool (*stop)(void *user, const tp_te
                     void *user)
 {
     for (; at < out->n; at++) {
-        const tp_tensor *t = out->v[at];
-        if (t->op && t->op->unfold && !out->folded && !t->op->unfold(out->v[at])) {
+        tp_tensor *t = out->v[at];
+        if (!t->in || (t->op && t->op->kind == TPI_SOURCE) || (stop && stop(user, t)))
+            continue;
+        if (t->op && t->op->unfold && !out->folded && !t->op->unfold(t)) {
             out->failed = true;
             break;
         }
-        if (!t->in || (t->op && t->op->kind == TPI_SOURCE) || (stop && stop(user, t)))
-            continue;
         const int first = tpi_way_first(out->way, t);
         for (int i = tpi_way_end(out->way, t) - 1; i >= first; i--)
             take_once(out, t->in[i]);

@@ -3,6 +3,7 @@
 #include "common/same.h"
 #include "common/unit.h"
 #include "run/fused_run.h"
+#include "tapir/control.h"
 #include "tapir/grad.h"
 #include "tapir/nn.h"
 #include "tapir/random.h"
@@ -380,6 +381,35 @@ static void a_tape_shows_the_ops(void **state)
         tp_free(tp, text[i]);
 }
 
+static tp_tensor *in_turns(tp_tensor *x, tp_tensor *c, tp_tensor *p)
+{
+    tp_tensor *h = x, *last = x;
+    (void)c;
+    tp_for (3, &h, &last) {
+        last = tp_silu(tp_layer_norm(h, p, tp_neg(p), 1e-5));
+        h = tp_add(tp_tanh(h), last);
+    }
+    return tp_mul(h, last);
+}
+
+/* Turns of a loop are calls on the tape. */
+static void gradients_through_turns(void **state)
+{
+    tp_ctx *tp = *state;
+    for (int type = TP_F32; type <= TP_F64; type++)
+        for (int k = 0; k < N_AROUND; k++)
+            for (int call = 0; call < 3; call++) {
+                tp_scope_begin(tp);
+                gradients g[2];
+                for (int ops = 0; ops < 2; ops++)
+                    g[ops] = gradients_of(in_turns, (tp_dtype)type, LEAST, false, (around)k, 7,
+                                          ops, tp);
+                same_gradients("turns", &g[0], &g[1]);
+                tp_scope_end(tp);
+            }
+    assert_int_equal(tp_error(tp), TP_OK);
+}
+
 /* A scale that was assigned since is refused, as its product would; a shift is not read; and what else is a
  * variable is not fused. */
 static void assigned_operands(void **state)
@@ -591,6 +621,7 @@ int main(void)
         CASE(views_and_lines),
         CASE(gradients_are_those_of_the_ops),
         CASE(a_tape_keeps_nothing_between),
+        CASE(gradients_through_turns),
         CASE(a_tape_shows_the_ops),
         CASE(assigned_operands),
         CASE(trap_tells_of_the_op),
