@@ -73,7 +73,8 @@ TP_FN(tp_tensor *, tp_lstsq, tp_tensor *a, tp_tensor *b, double eps);
 /* ---- Fourier transforms -----------------------------------------------------------------------
  *
  * Along one axis, of any length, which is a number also in a graph (TP_E_SHAPE). Complex numbers are pairs of a real
- * and an imaginary part, the last axis of a tensor of floats, which is not counted among those that can be transformed. */
+ * and an imaginary part, the last axis of a tensor of floats, which is not counted among those that can be transformed.
+ * Those of f32 are computed in f64, and rounded once. */
 
 /* y[k] = sum over j of x[j] exp(-2 pi i j k / n):  [..., n, ..., 2] -> the same shape. */
 TP_FN(tp_tensor *, tp_fft, tp_tensor *x, int axis);

@@ -1,4 +1,5 @@
-/* Discrete Fourier transforms. The op transforms the last axis but one of x [..., n, 2], unscaled; roots of unity are an
+/* Discrete Fourier transforms. The ops are of f64: what is f32 is transformed in it and rounded once, which takes no longer,
+ * as numbers are joined one by one. fft transforms the last axis but one of x [..., n, 2], unscaled; roots of unity are an
  * operand, a constant. A length with a large prime factor is made a convolution of a length without one: L. I. Bluestein,
  * "A linear filtering approach to the computation of discrete Fourier transform" (1970). */
 #include "base/float_mode.h"
@@ -21,7 +22,7 @@ static const tpi_attr fft_table[] = {
     {0                  },
 };
 
-/* Are all operands floats of one type, and is each but x, which has to have `own` axes, pairs? */
+/* Are all operands f64, and is each but x, which has to have `own` axes, pairs? */
 static bool infer_operands(tpi_infer *q, int n_in, int own)
 {
     const tp_tensor *x = q->in[0];
@@ -31,10 +32,9 @@ static bool infer_operands(tpi_infer *q, int n_in, int own)
         return tpi_refuse(q, TP_E_SHAPE, "x %s has less than %d axes", SHAPE(x), own);
     for (int i = 0; i < n_in; i++) {
         const tp_tensor *t = q->in[i];
-        if (t->dtype < TP_F32 || t->dtype != x->dtype)
-            return tpi_refuse(
-                q, TP_E_DTYPE, "x is %s, operand %d is %s: not floats of one type",
-                tp_dtype_name((tp_dtype)x->dtype), i, tp_dtype_name((tp_dtype)t->dtype));
+        if (t->dtype != TP_F64)
+            return tpi_refuse(q, TP_E_DTYPE, "operand %d is %s, not f64", i,
+                              tp_dtype_name((tp_dtype)t->dtype));
         if (i > 0 && (t->rank != 2 || t->shape[1] != 2 || tpi_dim_is_symbolic(t->shape[0])))
             return tpi_refuse(q, TP_E_SHAPE, "operand %d is %s, not [n, 2]", i, SHAPE(t));
     }
@@ -96,6 +96,19 @@ static void fft_grad(tpi_grad *g)
     tpi_give(g, 0, given < n ? tp_slice(dx, -2, 0, given, 1) : dx);
 }
 
+#if defined(__x86_64__)
+#define CALLS(name)                                                                            \
+    extern tpi_isa_call_fn tpi_isa_##name##_f64_base, tpi_isa_##name##_f64_avx2;               \
+    static const tpi_call name##_calls[TP_N_DTYPES + 2 * TPI_N_SETS] = {                       \
+        [TP_F64] = tpi_isa_##name##_f64_base,                                                  \
+        TPI_CALL_AT(avx2, 1) = tpi_isa_##name##_f64_avx2,                                      \
+        TPI_CALL_AT(avx512, 1) = tpi_isa_##name##_f64_avx2};
+#else
+#define CALLS(name)                                                                            \
+    extern tpi_isa_call_fn tpi_isa_##name##_f64_base;                                          \
+    static const tpi_call name##_calls[TP_N_DTYPES + 2 * TPI_N_SETS] = {                       \
+        [TP_F64] = tpi_isa_##name##_f64_base};
+#endif
 #define OP(name_, ...)                                                                         \
     const tpi_op tpi_op_##name_ = {.name = #name_,                                             \
                                    .code = TPI_OP_##name_,                                     \
@@ -110,7 +123,7 @@ static void fft_grad(tpi_grad *g)
                                    .isa_call = TPI_ISA_of_op,                                  \
                                    __VA_ARGS__}
 
-TPI_AVX2_CALLS(fft)
+CALLS(fft)
 OP(fft, .n_in = -1, .factors = fft_factors);
 
 /* ---- of real numbers: each of the two ops is, but for a factor of its inner numbers, what the other is transposed ---- */
@@ -174,55 +187,49 @@ static void irfft_grad(tpi_grad *g)
     tpi_give(g, 0, tpi_apply(g->at, &tpi_op_rfft, TPI_IN(g->dy, g->x[1]), &back));
 }
 
-TPI_AVX2_CALLS(rfft)
+CALLS(rfft)
 OP(rfft, .n_in = 2, .factors = rfft_factors);
-TPI_AVX2_CALLS(irfft)
+CALLS(irfft)
 OP(irfft, .n_in = 2, .factors = fft_factors);
 
 /* ---- roots of unity ------------------------------------------------------------------------------- */
 
-void tpi_isa_fft_roots_f32_base(int64_t n, tpk_f32 *pairs);
-void tpi_isa_fft_roots_f64_base(int64_t n, tpk_f64 *pairs);
+void tpi_isa_fft_roots_base(int64_t n, tpk_f64 *pairs);
 #if defined(__x86_64__)
-void tpi_isa_fft_roots_f32_avx2(int64_t n, tpk_f32 *pairs);
-void tpi_isa_fft_roots_f64_avx2(int64_t n, tpk_f64 *pairs);
+void tpi_isa_fft_roots_avx2(int64_t n, tpk_f64 *pairs);
 #else
-#define tpi_isa_fft_roots_f32_avx2 tpi_isa_fft_roots_f32_base
-#define tpi_isa_fft_roots_f64_avx2 tpi_isa_fft_roots_f64_base
+#define tpi_isa_fft_roots_avx2 tpi_isa_fft_roots_base
 #endif
 
-/* exp(-2 pi i k / n) as pairs [n, 2] of like's type, a constant. */
-static tp_tensor *roots(tpi_at at, const tp_tensor *like, int64_t n)
+/* exp(-2 pi i k / n) as pairs [n, 2] of f64, a constant. */
+static tp_tensor *roots(tpi_at at, tp_ctx *ctx, int64_t n)
 {
     TPI_DEFAULT_FLOAT_MODE;
-    const bool wide = like->dtype == TP_F64, set = like->ctx->kernels->set != TPI_SET_base;
-    const size_t bytes = (size_t)n * 2 * (wide ? sizeof(double) : sizeof(float));
-    void *pairs = tpi_take(&like->ctx->mem, bytes);
+    const size_t bytes = (size_t)n * 2 * sizeof(double);
+    double *pairs = tpi_take(&ctx->mem, bytes);
     if (!pairs)
-        return tpi_no_memory(like->ctx, at, "fft");
-    if (wide)
-        (set ? tpi_isa_fft_roots_f64_avx2 : tpi_isa_fft_roots_f64_base)(n, pairs);
-    else
-        (set ? tpi_isa_fft_roots_f32_avx2 : tpi_isa_fft_roots_f32_base)(n, pairs);
-    tp_tensor *w = tp_tensor_new(like->ctx, (tp_dtype)like->dtype, TP_DIMS(n, 2), pairs);
-    tpi_give_back(&like->ctx->mem, pairs, bytes);
+        return tpi_no_memory(ctx, at, "fft");
+    (ctx->kernels->set != TPI_SET_base ? tpi_isa_fft_roots_avx2
+                                       : tpi_isa_fft_roots_base)(n, pairs);
+    tp_tensor *w = tp_tensor_new(ctx, TP_F64, TP_DIMS(n, 2), pairs);
+    tpi_give_back(&ctx->mem, pairs, bytes);
     return w;
 }
 
 /* exp(-pi i k k / n). */
-static tp_tensor *chirp(tpi_at at, const tp_tensor *like, int64_t n)
+static tp_tensor *chirp(tpi_at at, tp_ctx *ctx, int64_t n)
 {
     const size_t bytes = (size_t)n * sizeof(int64_t);
-    int64_t *places = tpi_take(&like->ctx->mem, bytes);
+    int64_t *places = tpi_take(&ctx->mem, bytes);
     if (!places)
-        return tpi_no_memory(like->ctx, at, "fft");
+        return tpi_no_memory(ctx, at, "fft");
     for (int64_t k = 0, square = 0; k < n; k++) {
         places[k] = square;
         square = (square + 2 * k + 1) % (2 * n);
     }
-    tp_tensor *index = tp_tensor_new(like->ctx, TP_I64, TP_DIMS(n), places);
-    tpi_give_back(&like->ctx->mem, places, bytes);
-    return tp_gather(roots(at, like, 2 * n), index, 0);
+    tp_tensor *index = tp_tensor_new(ctx, TP_I64, TP_DIMS(n), places);
+    tpi_give_back(&ctx->mem, places, bytes);
+    return tp_gather(roots(at, ctx, 2 * n), index, 0);
 }
 
 /* ---- a line of any length --------------------------------------------------------------------------- */
@@ -245,7 +252,7 @@ static tp_tensor *conjugate(tpi_at at, tp_tensor *x)
 {
     static const double sign[] = {1, -1};
     tp_tensor *s = tp_tensor_new(x->ctx, TP_F64, 1, (const int64_t[]){2}, sign);
-    return tp_mul(x, tp_cast(s, (tp_dtype)x->dtype));
+    return tp_mul(x, s);
 }
 
 /* x [n, 2] with zeros behind, n becomes m. */
@@ -275,7 +282,7 @@ static tp_tensor *bluestein(tpi_at at, tp_tensor *x, int64_t n, bool inverse)
     static const int64_t along[] = {0};
     static const fft_attrs plain = {0}, there = {false, BEFORE}, back = {true, BEFORE | AFTER};
     const int64_t m = smooth_from(2 * n - 1);
-    tp_tensor *w = roots(at, x, m), *c = chirp(at, x, n), *over = conjugate(at, c);
+    tp_tensor *w = roots(at, x->ctx, m), *c = chirp(at, x->ctx, n), *over = conjugate(at, c);
     if (inverse) {
         tp_tensor *const was = c;
         c = over;
@@ -294,7 +301,7 @@ static tp_tensor *bluestein(tpi_at at, tp_tensor *x, int64_t n, bool inverse)
 static tp_tensor *line(tpi_at at, tp_tensor *x, int64_t n, bool inverse)
 {
     const fft_attrs attrs = {.inverse = inverse};
-    return is_smooth(n) ? tpi_apply(at, &tpi_op_fft, TPI_IN(x, roots(at, x, n)), &attrs)
+    return is_smooth(n) ? tpi_apply(at, &tpi_op_fft, TPI_IN(x, roots(at, x->ctx, n)), &attrs)
                         : bluestein(at, x, n, inverse);
 }
 
@@ -340,11 +347,17 @@ static tp_tensor *transform(tpi_at at, tp_tensor *x, int axis, bool inverse)
     return turned ? tp_swap(y, axis, -2) : y;
 }
 
+/* y, of f64, in the type of `like`. */
+static tp_tensor *narrowed(tpi_at at, tp_tensor *y, const tp_tensor *like)
+{
+    return tp_cast(y, (tp_dtype)like->dtype);
+}
+
 tp_tensor *tp_fft_at(const char *file, int line, tp_tensor *x, int axis)
 {
     const tpi_at at = TPI_AT(file, line);
     tp_tensor *failed = refuse(at, "fft", x, true, &axis);
-    return failed ? failed : transform(at, x, axis, false);
+    return failed ? failed : narrowed(at, transform(at, tp_cast(x, TP_F64), axis, false), x);
 }
 TPI_BARE(tp_tensor *, tp_fft, (tp_tensor * x, int axis), x, axis)
 
@@ -352,7 +365,7 @@ tp_tensor *tp_ifft_at(const char *file, int line, tp_tensor *x, int axis)
 {
     const tpi_at at = TPI_AT(file, line);
     tp_tensor *failed = refuse(at, "ifft", x, true, &axis);
-    return failed ? failed : transform(at, x, axis, true);
+    return failed ? failed : narrowed(at, transform(at, tp_cast(x, TP_F64), axis, true), x);
 }
 TPI_BARE(tp_tensor *, tp_ifft, (tp_tensor * x, int axis), x, axis)
 
@@ -362,24 +375,45 @@ static bool halves(int64_t n)
     return n > 0 && n % 2 == 0 && is_smooth(n / 2);
 }
 
-tp_tensor *tp_rfft_at(const char *file, int line, tp_tensor *x, int axis)
+static tp_tensor *rfft_of(tpi_at at, tp_tensor *x, int axis)
 {
-    const tpi_at at = TPI_AT(file, line);
-    tp_tensor *failed = refuse(at, "rfft", x, false, &axis);
-    if (failed)
-        return failed;
     const int64_t n = x->shape[axis];
     if (halves(n)) {
         static const rfft_attrs attrs = {0};
         x = axis == x->rank - 1 ? x : tp_swap(x, axis, -1);
-        x = tpi_apply(at, &tpi_op_rfft, TPI_IN(x, roots(at, x, n)), &attrs);
+        x = tpi_apply(at, &tpi_op_rfft, TPI_IN(x, roots(at, x->ctx, n)), &attrs);
         return axis == x->rank - 2 ? x : tp_swap(x, axis, -2);
     }
     tp_tensor *pairs[] = {x, tpi_zeros(at, x, x->rank, x->shape)};
     tp_tensor *y = transform(at, tp_stack(2, pairs, -1), axis, false);
     return tp_slice(y, axis, 0, n / 2 + 1, 1);
 }
+
+tp_tensor *tp_rfft_at(const char *file, int line, tp_tensor *x, int axis)
+{
+    const tpi_at at = TPI_AT(file, line);
+    tp_tensor *failed = refuse(at, "rfft", x, false, &axis);
+    return failed ? failed : narrowed(at, rfft_of(at, tp_cast(x, TP_F64), axis), x);
+}
 TPI_BARE(tp_tensor *, tp_rfft, (tp_tensor * x, int axis), x, axis)
+
+static tp_tensor *irfft_of(tpi_at at, tp_tensor *x, int axis, int64_t n)
+{
+    const int64_t along = axis;
+    if (halves(n)) {
+        static const irfft_attrs attrs = {0};
+        x = axis == x->rank - 2 ? x : tp_swap(x, axis, -2);
+        x = tpi_apply(at, &tpi_op_irfft, TPI_IN(x, roots(at, x->ctx, n)), &attrs);
+        x = tp_div(x, tp_scalar_like(x, (double)n));
+        return axis == x->rank - 1 ? x : tp_swap(x, axis, -1);
+    }
+    if (n > 2) { /* else there are no conjugates */
+        tp_tensor *rest = tp_flip(tp_slice(x, axis, 1, (n + 1) / 2, 1), 1, &along);
+        tp_tensor *both[] = {x, conjugate(at, rest)};
+        x = tp_concat(2, both, axis);
+    }
+    return tp_select(transform(at, x, axis, true), -1, 0);
+}
 
 tp_tensor *tp_irfft_at(const char *file, int line, tp_tensor *x, int axis, int64_t n)
 {
@@ -392,19 +426,6 @@ tp_tensor *tp_irfft_at(const char *file, int line, tp_tensor *x, int axis, int64
     if (n < 1 || x->shape[axis] != n / 2 + 1)
         return tpi_fail(x->ctx, at, "irfft", TP_E_SHAPE, "x %s is no half of %lld numbers",
                         SHAPE(x), (long long)n);
-    const int64_t along = axis;
-    if (halves(n)) {
-        static const irfft_attrs attrs = {0};
-        x = axis == x->rank - 2 ? x : tp_swap(x, axis, -2);
-        x = tpi_apply(at, &tpi_op_irfft, TPI_IN(x, roots(at, x, n)), &attrs);
-        x = tp_div(x, tp_scalar_like(x, (double)n));
-        return axis == x->rank - 1 ? x : tp_swap(x, axis, -1);
-    }
-    if (n > 2) { /* else there are no conjugates */
-        tp_tensor *rest = tp_flip(tp_slice(x, axis, 1, (n + 1) / 2, 1), 1, &along);
-        tp_tensor *both[] = {x, conjugate(at, rest)};
-        x = tp_concat(2, both, axis);
-    }
-    return tp_select(transform(at, x, axis, true), -1, 0);
+    return narrowed(at, irfft_of(at, tp_cast(x, TP_F64), axis, n), x);
 }
 TPI_BARE(tp_tensor *, tp_irfft, (tp_tensor * x, int axis, int64_t n), x, axis, n)

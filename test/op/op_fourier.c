@@ -53,6 +53,15 @@ static void lengths_match_the_definition(void **state)
         expect_near(n, 2 * n, got, want, 1e-15 * 20 * sqrt((double)n));
         assert_int_equal(tp_read(tp_ifft(y, 0), got, bytes), TP_OK);
         expect_near(n, 2 * n, got, x, 1e-14);
+        /* Of f32, rounded once: half a unit of its last place. */
+        double once[2 * MOST];
+        for (int i = 0; i < 2 * n; i++)
+            once[i] = (double)(float)x[i];
+        transform(n, once, want);
+        tp_tensor *f32 = tp_cast(tp_fft(tp_cast(t, TP_F32), 0), TP_F64);
+        assert_int_equal(tp_read(f32, got, bytes), TP_OK);
+        for (int i = 0; i < 2 * n; i++)
+            expect_near(n, 1, got + i, want + i, 0x1.0001p-24 * fabs(want[i]) + 1e-12);
         tp_tensor *real = tp_select(t, -1, 0);
         assert_int_equal(tp_read(tp_irfft(tp_rfft(real, 0), 0, n), got, bytes / 2), TP_OK);
         for (int i = 0; i < n; i++)
