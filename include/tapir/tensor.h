@@ -63,7 +63,8 @@ TP_FN(tp_tensor *, tp_scalar_like, tp_tensor *x, double value);
 
 /* A number as an operand beside x: a rank-0 tensor of x's element type, for the next op, that belongs to the
  * context, which keeps some of them: it is not to be marked or named (TP_E_STATE). Symbolic when x is. What is no number
- * of that type is refused (TP_E_DTYPE): 0.5 for i32, -1 for u8. Ops of two operands take numbers themselves, as
+ * of that type is refused (TP_E_DTYPE): 0.5 for i32, -1 for u8. An x whose scope or graph has ended is refused by the op,
+ * which knows which of its operands that is; the number is 0 then. Ops of two operands take numbers themselves, as
  * in tp_add(x, 3) or tp_sub(1, x); these functions are what they call, for languages that cannot. */
 TP_FN(tp_tensor *, tp_number, tp_tensor *x, double value);
 #define tp_number(x, ...) tp_number_at(TP_PLACE, TP_OPERAND(x), __VA_ARGS__)

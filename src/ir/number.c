@@ -113,10 +113,22 @@ static bool is_of_a_size(const tp_ctx *ctx, tpi_number n)
            (n.kind == TPI_SIGNED && ctx->has_symbols && tpi_is_spoilt((int64_t)n.bits));
 }
 
+/* Beside an x that has ended: a number that says nothing, so that the op says which operand of its has. */
+static tp_tensor *beside_ended(tp_ctx *ctx, tpi_at at, const char *what)
+{
+    TPI_ALONE(ctx, at, what);
+    tp_tensor *t = tpi_tensor_new(ctx, at, TP_F32, TP_SCALAR);
+    if (t->status == TP_OK)
+        tpi_store_f64(TP_F32, t->data, 0);
+    return t;
+}
+
 static tp_tensor *number(tpi_at at, const char *what, tp_tensor *x, tpi_number n)
 {
-    if (!tpi_is_live(x) || x->status != TP_OK)
-        return tpi_refuse_operand(x ? x->ctx : NULL, at, what, 0, x);
+    if (x && x->ctx && (x->refs <= 0 || (x->status != TP_OK && !x->error)))
+        return beside_ended(x->ctx, at, what);
+    if (!x || x->status != TP_OK)
+        return tpi_refuse_operand(NULL, at, what, 0, x);
     TPI_ALONE(x->ctx, at, what);
     if (is_of_a_size(x->ctx, n))
         return tpi_fail_near_handle(x->ctx, at, what, as_double(n));

@@ -124,20 +124,23 @@ MISUSE(tp_scalar_like)
 
 MISUSE(tp_number)
 {
-    OPERAND(b, b->f, tp_number(x, 3));
     BAD(b, TP_E_DTYPE, tp_number(b->i, 0.5));
+    what = "add"; /* refuses an x that has ended */
+    OPERAND(b, b->f, tp_add(x, tp_number(x, 3)));
 }
 
 MISUSE(tp_integer)
 {
-    OPERAND(b, b->f, tp_integer(x, -3));
     BAD(b, TP_E_DTYPE, tp_integer(tp_cast(b->i, TP_I8), 128));
+    what = "add"; /* refuses an x that has ended */
+    OPERAND(b, b->f, tp_add(x, tp_integer(x, -3)));
 }
 
 MISUSE(tp_natural)
 {
-    OPERAND(b, b->f, tp_natural(x, 3));
     BAD(b, TP_E_DTYPE, tp_natural(tp_cast(b->i, TP_I8), 128));
+    what = "add"; /* refuses an x that has ended */
+    OPERAND(b, b->f, tp_add(x, tp_natural(x, 3)));
 }
 
 MISUSE(tp_arange)

@@ -69,6 +69,33 @@ static void noticed(void **state)
     tp_clear_error(tp);
 }
 
+/* Beside a number of C the op is named, and which operand of its it is. */
+static void beside_a_number(void **state)
+{
+    tp_ctx *tp = *state;
+#define AFTER                                                                                  \
+    "was used after its scope ended (tp_keep hands a tensor to the scope outside; only "       \
+    "listed "                                                                                  \
+    "variables leave a block)"
+    tp_tensor *t = dead(tp);
+    tp_graph *g = tp_graph_new(tp);
+    tp_tensor *gone = tp_placeholder(g, "x", TP_F32, TP_SCALAR);
+    tp_graph_free(g);
+#define BLAMES(call, text)                                                                     \
+    do {                                                                                       \
+        assert_true(tp_failed(call));                                                          \
+        EXPECT_ERROR(tp, TP_E_STATE, text);                                                    \
+    } while (0)
+    BLAMES(tp_add(t, 1), ": add: operand 0 " AFTER);
+    BLAMES(tp_sub(1, t), ": sub: operand 1 " AFTER);
+    BLAMES(tp_mul(t, 0.5), ": mul: operand 0 " AFTER);
+    BLAMES(tp_div(3u, t), ": div: operand 1 " AFTER);
+    BLAMES(tp_where(tp_scalar(tp, TP_BOOL, 1), t, 1), ": where: operand 1 " AFTER);
+    BLAMES(tp_sub(1, gone), ": sub: operand 1 is of a graph that was freed");
+#undef BLAMES
+#undef AFTER
+}
+
 static void kept(void **state)
 {
     tp_ctx *tp = *state;
@@ -137,6 +164,7 @@ static void bounded(void **state)
 
 int main(void)
 {
-    const struct CMUnitTest tests[] = {CASE(noticed), CASE(kept), CASE(each_of), CASE(bounded)};
+    const struct CMUnitTest tests[] = {CASE(noticed), CASE(beside_a_number), CASE(kept),
+                                       CASE(each_of), CASE(bounded)};
     return cmocka_run_group_tests(tests, NULL, NULL);
 }
