@@ -2,6 +2,7 @@
 #include "composite/composite.h"
 
 #include "base/float_mode.h"
+#include "core/dim.h"
 #include "ir/graph_def.h"
 
 #include <float.h>
@@ -63,6 +64,55 @@ tp_tensor *tpi_refuse_integer(tpi_at at, const char *what, const tp_tensor *x, c
     return tpi_fail(x->ctx, at, what, TP_E_DTYPE,
                     "%s are %s; tp_cast them to an integer type first", name,
                     tp_dtype_name((tp_dtype)t->dtype));
+}
+
+bool tpi_is_here(const tp_tensor *t)
+{
+    const bool later = t->ctx->tracing && t->flags & TPI_VARIABLE; /* a turn may assign it */
+    return t->status == TP_OK && !t->graph && t->data && !later && !(t->flags & TPI_LAZY) &&
+           !(t->buf && t->buf->assigned) && t->flags & TPI_CONTIGUOUS;
+}
+
+int64_t tpi_whole_at(const tp_tensor *t, int64_t i)
+{
+    return tpi_load_i64((tp_dtype)t->dtype, t->data + i * tpi_elem_size(t));
+}
+
+int64_t tpi_first_outside(const tp_tensor *t, int64_t from, int64_t lo, int64_t hi)
+{
+    const int64_t n = tpi_count(t);
+    int64_t i = from;
+    if (t->dtype == TP_I64)
+        for (const int64_t *v = (const int64_t *)(const void *)t->data;
+             i < n && v[i] >= lo && v[i] <= hi; i++)
+            ;
+    else
+        while (i < n && tpi_whole_at(t, i) >= lo && tpi_whole_at(t, i) <= hi)
+            i++;
+    return i;
+}
+
+tp_tensor *tpi_lengths_of(tpi_at at, const char *what, const char *name, tp_tensor *lengths,
+                          tp_tensor *x, int axis, tp_tensor **failed)
+{
+    const int64_t size = x->shape[axis];
+    const bool here = tpi_is_here(lengths) && lengths->dtype != TP_U64;
+    if (here && !tpi_dim_is_symbolic(size)) {
+        const int64_t bad = tpi_first_outside(lengths, 0, 0, size);
+        if (bad < tpi_count(lengths))
+            return *failed = tpi_fail(lengths->ctx, at, what, TP_E_VALUE,
+                                      "%lld at position %lld of the %s is not in 0 to %lld",
+                                      (long long)tpi_whole_at(lengths, bad), (long long)bad,
+                                      name, (long long)size);
+    }
+    lengths = tpi_as_index(at, lengths);
+    if (here && !x->graph && !x->ctx->frame)
+        return lengths;
+    const int64_t first = 0;
+    tp_tensor *all = tpi_iota(at, x, tpi_dim_add(tpi_dims_of(x), size, 1));
+    /* none is counted from the end */
+    tp_tensor *below = tp_sub(lengths, tp_extent(all, 1, &first, TP_I64));
+    return tp_gather(all, tp_where(tp_lt(lengths, 0), below, lengths), 0);
 }
 
 tp_tensor *tpi_beside(tpi_at at, const tp_tensor *x, tp_tensor *p)

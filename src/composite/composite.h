@@ -45,6 +45,17 @@ void tpi_all_beside(tpi_at at, int n, tp_tensor **const *t);
 /* Which of the scores' classes, along the axis, labels name (i64): those below 0 none, and so a run is refused. */
 tp_tensor *tpi_classes_of(tpi_at at, tp_tensor *labels, tp_tensor *scores, int64_t axis);
 
+/* Has t, integers or a number, elements that can be read now, without gaps, and without a look that ends a
+ * captured segment? */
+bool tpi_is_here(const tp_tensor *t);
+/* Then: an element; and of integers but u64 the first from `from` on that is not in [lo, hi], or how many there are. */
+int64_t tpi_whole_at(const tp_tensor *t, int64_t i);
+int64_t tpi_first_outside(const tp_tensor *t, int64_t from, int64_t lo, int64_t hi);
+/* Lengths [n], good integers that are called `name`, as i64: each is 0 to the size of x's axis. Those that are here
+ * are looked at, and *failed is set; of others, and in a replay, a run is refused. */
+tp_tensor *tpi_lengths_of(tpi_at at, const char *what, const char *name, tp_tensor *lengths,
+                          tp_tensor *x, int axis, tp_tensor **failed);
+
 /* NULL, or the failed tensor to return when `how` is no reduction; and a loss reduced by it. */
 tp_tensor *tpi_refuse_reduction(tpi_at at, const char *what, const tp_tensor *x,
                                 tp_reduction how);

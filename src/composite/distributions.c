@@ -178,5 +178,11 @@ TPI_FLOAT_COMPOSITE(categorical, (tp_tensor * x, int64_t n), x, n)
     tp_tensor *all =
         tp_broadcast(tp_unsqueeze(tp_select(sums, last, -1), last), x->rank, shape);
     tp_tensor *class = class_at(at, sums, tp_mul(tp_uniform_like(all, 0, 1), all), n);
+    const int64_t bad =
+        tpi_is_here(class) ? tpi_first_outside(class, 0, 0, x->shape[last] - 1) : 0;
+    if (tpi_is_here(class) && bad < tpi_count(class))
+        return tpi_fail(x->ctx, at, what, TP_E_VALUE,
+                        "line %lld of the logits %s has a NaN or infinity, or only -infinity",
+                        (long long)(bad / n), SHAPE(x));
     return tp_gather(tpi_iota(at, x, x->shape[last]), class, 0); /* refuses one too many */
 }

@@ -157,19 +157,16 @@ tp_tensor *tpi_classes_of(tpi_at at, tp_tensor *labels, tp_tensor *of, int64_t a
 static tp_tensor *refuse_classes(tpi_at at, const scores *s, const tp_tensor *labels)
 {
     const int64_t classes = s->given->shape[s->axis], n = tpi_count(labels);
-    const int64_t *v = (const int64_t *)(const void *)labels->data;
-    if (labels->status != TP_OK || labels->graph || !v || labels->flags & TPI_LAZY ||
-        (labels->buf && labels->buf->assigned) || !(labels->flags & TPI_CONTIGUOUS) ||
-        tpi_dim_is_symbolic(classes))
+    if (!tpi_is_here(labels) || tpi_dim_is_symbolic(classes))
         return NULL;
-    for (int64_t i = 0; i < n; i++) {
-        if ((v[i] >= 0 && v[i] < classes) || (s->o->ignores && v[i] == s->o->ignored))
-            continue;
-        return tpi_fail(labels->ctx, at, s->what, TP_E_VALUE,
-                        "label %lld at position %lld is none of the %lld classes from 0%s",
-                        (long long)v[i], (long long)i, (long long)classes,
-                        s->o->ignores ? ", nor the one that is ignored"
-                                      : "; tp_loss_options can have one that is ignored");
+    for (int64_t i = 0; (i = tpi_first_outside(labels, i, 0, classes - 1)) < n; i++) {
+        const int64_t v = tpi_whole_at(labels, i);
+        if (!s->o->ignores || v != s->o->ignored)
+            return tpi_fail(labels->ctx, at, s->what, TP_E_VALUE,
+                            "label %lld at position %lld is none of the %lld classes from 0%s",
+                            (long long)v, (long long)i, (long long)classes,
+                            s->o->ignores ? ", nor the one that is ignored"
+                                          : "; tp_loss_options can have one that is ignored");
     }
     return NULL;
 }

@@ -35,15 +35,4 @@ TPI_LAYER(tp_embedding, tp_embedding_new,
     return l;
 }
 
-/* Rows of padding are zeros whatever the table has, so that no gradient comes to it. */
-TPI_LAYER(tp_tensor *, tp_embedding_apply, (const tp_embedding *l, tp_tensor *index), l, index)
-{
-    if (!l)
-        return tp_fail(tp_ctx_of(index), TP_E_NULL, "the layer is NULL");
-    tp_tensor *y = tp_gather(l->table, index, 0);
-    if (l->padding < 0 || tp_failed(y))
-        return y;
-    return tp_where(tp_unsqueeze(tp_eq(index, l->padding), -1), 0, y);
-}
-
 TPI_LAYER_OF(tp_layer_of_embedding, tp_embedding, "embedding", tp_embedding_apply(l, x))

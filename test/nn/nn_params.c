@@ -201,10 +201,20 @@ static void embeds(void **state)
     const float *d = tp_data(dtable), right[5] = {1, 0, 0, 0, 1};
     for (int i = 0; i < 15; i++)
         assert_true(d[i] == right[i / 3]);
-    const int32_t outside = 5;
-    assert_int_equal(
-        tp_status_of(tp_embedding_apply(&l, tp_tensor_new(tp, TP_I32, TP_DIMS(1), &outside))),
-        TP_E_VALUE);
+    const int32_t last[] = {-1, 4};
+    y = tp_embedding_apply(&l, tp_tensor_new(tp, TP_I32, TP_DIMS(2), last));
+    assert_memory_equal(tp_data(y), (const float *)tp_data(y) + 3, 3 * sizeof(float));
+    const int32_t outside[] = {4, -6, 5};
+    for (int i = 0; i < 2; i++) {
+        index = tp_tensor_new(tp, TP_I32, TP_DIMS(2), outside + i);
+        assert_int_equal(tp_status_of(tp_embedding_apply(&l, index)), TP_E_VALUE);
+        EXPECT_ERROR(tp, TP_E_VALUE,
+                     i ? ": embedding: index -6 at position 0 is none of the 5 words"
+                       : ": embedding: index -6 at position 1 is none of the 5 words");
+    }
+    assert_true(tp_failed(tp_embedding_apply(&l, tp_scalar(tp, TP_F32, 1))));
+    EXPECT_ERROR(tp, TP_E_DTYPE,
+                 ": embedding: indices are f32; tp_cast them to an integer type first");
     assert_true(tp_failed(tp_embedding_new(p, "more", 5, 3, 5).table));
     assert_int_equal(tp_status_of(tp_embedding_apply(NULL, index)), TP_E_NULL);
     tp_clear_error(tp);
