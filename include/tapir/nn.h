@@ -81,7 +81,8 @@ typedef struct tp_attention_options {
     int64_t after;  /* of p itself and the keys behind it so many are seen; 0: all */
     /* Broadcast to [n, h, s, t]: bool, true for what is seen, or float, to be added. */
     tp_tensor *mask;
-    tp_tensor *lengths; /* integer [n], at most t: keys from there on are not seen */
+    /* integer [n], each 0 to t, or a run fails (TP_E_VALUE): keys from there on are not seen */
+    tp_tensor *lengths;
     /* [n, hk, t', d] and [n, hk, t', e], which are before k and v. */
     tp_tensor *past_key, *past_value;
 } tp_attention_options;
@@ -195,7 +196,8 @@ TP_FN(tp_tensor *, tp_triplet, tp_tensor *anchor, tp_tensor *positive, tp_tensor
 /* Connectionist temporal classification (Graves et al., 2006): -log of the probability that log_probs
  * [t, n, c], of which times[n] are there, are read as the first lengths[n] labels of targets [n, s], with
  * any repeats and blanks (class `blank`) between. TP_MEAN: each divided by its length (at least 1), then the
- * mean over n; TP_NONE: [n]. Labels as tp_cross_entropy has them. What cannot be read so costs infinity, without
+ * mean over n; TP_NONE: [n]. Labels as tp_cross_entropy has them; a time that is not 0 to t or a length that is not
+ * 0 to s is refused, too (TP_E_VALUE). What cannot be read so costs infinity, without
  * a gradient. It is a loop (tapir/control.h) over t. */
 TP_FN(tp_tensor *, tp_ctc_loss, tp_tensor *log_probs, tp_tensor *targets, tp_tensor *times,
       tp_tensor *lengths, int64_t blank, tp_reduction reduction);
@@ -216,13 +218,14 @@ typedef struct tp_recurrent {
 
 /* NULL or zeroed: what PyTorch does. */
 typedef struct tp_recurrent_options {
-    bool batch_first;   /* x [n, t, k], y [n, t, m] */
-    bool reverse;       /* the steps from the last to the first */
-    bool both;          /* both directions, each with weights of its own: see tp_rnn */
-    bool reset_before;  /* GRU: n sees (r * h) times its matrix, and not r * (h times it) */
-    bool couple;        /* LSTM: f is 1 - i */
-    double clip;        /* what goes into an activation is cut to -clip..clip; 0: it is not */
-    tp_tensor *lengths; /* of each sequence, [n] integer; or NULL: all are t */
+    bool batch_first;  /* x [n, t, k], y [n, t, m] */
+    bool reverse;      /* the steps from the last to the first */
+    bool both;         /* both directions, each with weights of its own: see tp_rnn */
+    bool reset_before; /* GRU: n sees (r * h) times its matrix, and not r * (h times it) */
+    bool couple;       /* LSTM: f is 1 - i */
+    double clip;       /* what goes into an activation is cut to -clip..clip; 0: it is not */
+    /* Of each sequence, [n] integer, each 0 to t, or a run fails (TP_E_VALUE); or NULL: all are t. */
+    tp_tensor *lengths;
     /* In place of sigmoid for the gates (k 0), tanh for what is new (k 1) and for an LSTM's state
      * (k 2); or NULL. */
     tp_tensor *(*activation)(void *user, int k, tp_tensor *x);
@@ -467,8 +470,8 @@ typedef struct tp_embedding {
 TP_FN(tp_embedding, tp_embedding_new, tp_params *p, const char *name, int64_t n, int64_t size,
       int64_t padding);
 #define tp_embedding_new(...) tp_embedding_new_at(TP_PLACE, __VA_ARGS__)
-/* index [...] integer -> [..., size]; one that is not in 0..n-1 is refused as by tp_gather, which counts negative ones
- * from the end. */
+/* index [...] integer -> [..., size]. Negative ones count from the end, as those of tp_gather do; one that names no word
+ * is refused (TP_E_VALUE). */
 TP_FN(tp_tensor *, tp_embedding_apply, const tp_embedding *l, tp_tensor *index);
 #define tp_embedding_apply(l, index) tp_embedding_apply_at(TP_PLACE, l, TP_OPERAND(index))
 

@@ -81,7 +81,10 @@ static tp_tensor *take(tpi_at at, const char *what, operands *p, const tp_attent
     p->v = after_past(at, past_v, p->v);
     if (p->k->status != TP_OK || p->v->status != TP_OK)
         return p->k->status != TP_OK ? p->k : p->v;
-    return refuse_shapes(at, what, p);
+    failed = refuse_shapes(at, what, p);
+    if (!failed && p->lengths)
+        p->lengths = tpi_lengths_of(at, what, "lengths", p->lengths, p->k, 2, &failed);
+    return failed;
 }
 
 /* Each head n times, side by side: [b, h, s, d] -> [b, h * n, s, d]. */
@@ -108,7 +111,7 @@ static tp_tensor *seen_of(tpi_at at, const operands *p, const tp_attention_optio
     tp_tensor *column = tpi_iota(at, p->k, p->k->shape[2]);
     tp_tensor *row = tp_unsqueeze(tpi_iota(at, p->q, p->q->shape[2]), 1);
     if (p->lengths) {
-        ends = tp_reshape(tp_cast(p->lengths, TP_I64), 4, (int64_t[]){-1, 1, 1, 1});
+        ends = tp_reshape(p->lengths, 4, (int64_t[]){-1, 1, 1, 1});
         seen = tp_lt(column, ends);
         row = tp_add(row, tp_sub(ends, tp_extent(p->q, 1, (int64_t[]){2}, TP_I64)));
     } else if (o->past_key) {

@@ -129,8 +129,13 @@ TPI_COMPOSITE(tp_ctc_loss,
     tpi_all_beside(at, 4,
                    (tp_tensor * *const[]){&r.log_probs, &r.targets, &r.times, &r.lengths});
     r.targets = tpi_as_index(at, r.targets);
-    r.times = tp_unsqueeze(tpi_as_index(at, r.times), 1);
-    r.lengths = tp_unsqueeze(tpi_as_index(at, r.lengths), 1);
+    r.times = tpi_lengths_of(at, what, "times", r.times, r.log_probs, 0, &failed);
+    if (!failed)
+        r.lengths = tpi_lengths_of(at, what, "lengths", r.lengths, r.targets, 1, &failed);
+    if (failed)
+        return failed;
+    r.times = tp_unsqueeze(r.times, 1);
+    r.lengths = tp_unsqueeze(r.lengths, 1);
     tp_tensor *loss = tp_neg(likelihood(at, &r));
     if (reduction == TP_MEAN) {
         tp_tensor *n = tp_cast(tp_squeeze(r.lengths, 1), (tp_dtype)log_probs->dtype);

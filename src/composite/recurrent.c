@@ -260,7 +260,7 @@ static tp_tensor *refuse_input(cell *r, int rank, tp_tensor *x, const tp_recurre
 }
 
 /* The lengths as [n, 1], i64, or NULL: there are none; *failed: they are no good. */
-static tp_tensor *take_lengths(const cell *r, const tp_tensor *x, tp_tensor **failed)
+static tp_tensor *take_lengths(const cell *r, tp_tensor *x, tp_tensor **failed)
 {
     const tpi_at at = r->at;
     tp_tensor *l = r->opt.lengths;
@@ -268,7 +268,9 @@ static tp_tensor *take_lengths(const cell *r, const tp_tensor *x, tp_tensor **fa
         return NULL;
     if (l->rank == 1 && l->shape[0] == x->shape[!r->opt.batch_first] && l->dtype != TP_BOOL &&
         l->dtype < TP_F32)
-        return tp_unsqueeze(tpi_as_index(at, tpi_beside(at, x, l)), 1);
+        return tp_unsqueeze(tpi_lengths_of(at, r->what, "lengths", tpi_beside(at, x, l), x,
+                                           r->opt.batch_first, failed),
+                            1);
     *failed = tpi_fail(x->ctx, at, r->what, TP_E_SHAPE,
                        "lengths are %s %s, not one integer for each sequence of x %s",
                        tp_dtype_name((tp_dtype)l->dtype), SHAPE(l), SHAPE(x));
