@@ -493,6 +493,47 @@ static void test_no_grad(void **state)
     assert_true(tp_recording(tp, true));
 }
 
+static tp_tensor *half_recorded(tp_tensor *x)
+{
+    tp_tensor *square = NULL;
+    tp_no_grad(tp_ctx_of(x)) square = tp_mul(x, x);
+    return square;
+}
+
+static void unrecorded(void *user, int n_in, tp_tensor *const *in, int n_out, tp_tensor **out)
+{
+    (void)user, (void)n_in, (void)n_out;
+    out[0] = tp_grad(half_recorded(in[0]), in[0]);
+    out[1] = tp_grad(tp_mul(half_recorded(in[0]), in[0]), in[0]);
+}
+
+/* What was made in it is a constant: zeros, and only what comes by another way. */
+static void test_constants(void **state)
+{
+    tp_ctx *tp = *state;
+    tp_tensor *x = marked(tp), *out[2];
+    tp_function *f = tp_function_new(tp, "unrecorded", unrecorded, NULL, NULL);
+    tp_graph *g = tp_graph_new(tp);
+    tp_tensor *node = tp_placeholder(g, "x", TP_F32, TP_DIMS(3));
+    unrecorded(NULL, 1, &node, 2, out);
+    tp_name(out[0], "none");
+    tp_name(out[1], "other");
+    for (int way = 0; way < 3; way++) {
+        if (way == 0)
+            unrecorded(NULL, 1, &x, 2, out);
+        else if (way == 1)
+            assert_int_equal(tp_function_call(f, 1, &x, 2, out), TP_OK);
+        else
+            assert_int_equal(
+                tp_graph_run(g, TP_FEEDS({"x", x}), TP_NAMES("none", "other"), out), TP_OK);
+        expect_values(out[0], 0, 0, 0);
+        for (int i = 0; i < 3; i++)
+            assert_true(((const float *)tp_data(out[1]))[i] ==
+                        ((const float *)tp_data(x))[i] * ((const float *)tp_data(x))[i]);
+    }
+    assert_int_equal(tp_error(tp), TP_OK);
+}
+
 int main(void)
 {
     static const struct CMUnitTest tests[] = {CASE(test_the_rule_is_the_gradient),
@@ -512,6 +553,7 @@ int main(void)
                                               CASE(test_hooks_in_captured_steps),
                                               CASE(test_hooks_in_graphs),
                                               CASE(test_bad_hooks),
-                                              CASE(test_no_grad)};
+                                              CASE(test_no_grad),
+                                              CASE(test_constants)};
     return cmocka_run_group_tests(tests, NULL, NULL);
 }
