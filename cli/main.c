@@ -39,7 +39,9 @@ static void put_overview(FILE *out)
         "Environment: TAPIR_CC is the C compiler (cc), TAPIR_CACHE the folder of compiled "
         "programs,\n"
         "TAPIR_LOG=compile logs each compilation, capture what becomes of captured functions,\n"
-        "program the figures of each program, threads why there is one only, all everything.\n"
+        "program the figures of each program, threads why there is one only, error each "
+        "error,\n"
+        "all everything.\n"
         "TAPIR_THREADS says how many threads compute (1). TAPIR_TRAP=nan stops at the op that\n"
         "makes the first NaN.\n"
         "TAPIR_EAGER=1 switches capture off in programs that use it.\n",

@@ -228,6 +228,7 @@ struct tp_ctx {
     tpi_stream *streams; /* those that were named, but for 0, in the order of their numbers */
     int32_t n_streams, streams_size;
     uint64_t failures;   /* errors so far */
+    int32_t attempts;    /* tpi_error_aside: what fails is logged when it turns out to stay */
     tpi_undones undone;  /* outside of its memory */
     uintptr_t thread;    /* that computes; 0: none */
     int32_t interrupted; /* by tp_interrupt, from whatever thread; until tp_clear_error */
@@ -313,7 +314,7 @@ tp_tensor *tpi_fail_kept_number(const tp_tensor *t, tpi_at at, const char *what)
 tp_tensor *tpi_no_memory(tp_ctx *ctx, tpi_at at, const char *what);
 
 /* An error that was there already is put aside, so that what comes next is told by its own; and
- * put back, as it was the first. */
+ * put back, as it was the first. What failed between and was not forgotten is logged then. */
 typedef struct tpi_aside {
     tp_status status;
     char text[TPI_ERROR_TEXT];

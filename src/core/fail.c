@@ -1,3 +1,4 @@
+#include "base/log.h"
 #include "base/strbuf.h"
 #include "core/dim.h"
 
@@ -32,13 +33,15 @@ static void write_text(char *out, size_t size, tpi_at at, const char *what, cons
 static tp_tensor *born(tp_ctx *ctx, tpi_at at, const char *what, tp_status status, bool tensor,
                        const char *fmt, va_list ap)
 {
-    if (!ctx)
-        return (tp_tensor *)&tpi_nil;
-    if (ctx->frame)
+    if (ctx && ctx->frame)
         ctx->frame_rules->before_error(ctx); /* an older op may have failed first */
-    ctx->failures++;
     char text[TPI_ERROR_TEXT];
     write_text(text, sizeof text, at, what, fmt, ap);
+    if (!ctx || !ctx->attempts)
+        tpi_log(TPI_LOG_error, "%s", text);
+    if (!ctx)
+        return (tp_tensor *)&tpi_nil;
+    ctx->failures++;
     if (ctx->status == TP_OK) {
         ctx->status = status;
         memcpy(ctx->error, text, sizeof text);
@@ -85,10 +88,13 @@ void tpi_error_aside(tp_ctx *ctx, tpi_aside *a)
     if (a->status != TP_OK)
         memcpy(a->text, ctx->error, sizeof a->text);
     ctx->status = TP_OK;
+    ctx->attempts++;
 }
 
 void tpi_error_back(tp_ctx *ctx, const tpi_aside *a)
 {
+    if (--ctx->attempts == 0 && ctx->status != TP_OK) /* nobody forgot it */
+        tpi_log(TPI_LOG_error, "%s", ctx->error);
     if (a->status == TP_OK)
         return;
     ctx->status = a->status;
@@ -206,6 +212,7 @@ tp_tensor *tpi_refuse_crowd(tp_ctx *ctx, tpi_at at, const char *what)
     if (ctx->status == TP_OK) {
         snprintf(ctx->error, sizeof ctx->error, "%s:%d: %s: %s", at.file ? at.file : "?",
                  at.line, what, tp_error_text(&tpi_crowd));
+        tpi_log(TPI_LOG_error, "%s", ctx->error);
         ctx->status = TP_E_STATE;
     }
     ctx->failures++;

@@ -88,7 +88,8 @@ bool tpi_check_attrs(const tpi_dims *dims, const tpi_op *op, const void *attrs,
 tp_status tpi_infer_again(tpi_infer *q, tpi_rule_error *why)
 {
     tp_ctx *ctx = q->ctx;
-    const tp_status was = ctx->status;
+    tpi_aside earlier;
+    tpi_error_aside(ctx, &earlier);
     why->text[0] = 0;
     q->failed = NULL;
     q->dtype = TP_F32;
@@ -101,8 +102,8 @@ tp_status tpi_infer_again(tpi_infer *q, tpi_rule_error *why)
         }
         tp_scope_end(ctx);
     }
-    if (was == TP_OK)
-        tpi_forget_error(ctx);
+    tpi_forget_error(ctx);
+    tpi_error_back(ctx, &earlier);
     return s;
 }
 

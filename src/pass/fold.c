@@ -118,13 +118,13 @@ static tp_tensor *fold(tpi_rewrite *rw, const tp_tensor *node, tp_tensor *const 
                  .in = concrete,
                  .attrs = node->attrs,
                  .out = out};
-    const tp_status before = rw->ctx->status;
-    int64_t place;
-    if (tpi_run_op(&r)) /* a NaN that is made stays an op, whose line the trap names */
-        return tpi_makes_nan(&r, &place) ? NULL : tpi_rewrite_const(rw, node, out);
-    if (before == TP_OK) /* it fails when it is run, with its line */
-        tpi_forget_error(rw->ctx);
-    return NULL;
+    tpi_aside earlier;
+    tpi_error_aside(rw->ctx, &earlier);
+    const bool ok = tpi_run_op(&r);
+    tpi_forget_error(rw->ctx); /* it fails when it is run, with its line */
+    tpi_error_back(rw->ctx, &earlier);
+    int64_t place; /* a NaN that is made stays an op, whose line the trap names */
+    return ok && !tpi_makes_nan(&r, &place) ? tpi_rewrite_const(rw, node, out) : NULL;
 }
 
 const tpi_pass tpi_pass_fold = {.name = "fold",

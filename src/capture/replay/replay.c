@@ -679,13 +679,10 @@ bool tpi_replay(tp_function *f, tpi_at at, int n_in, tp_tensor *const *in, int n
     if (!w && !k)
         return false;
     tpi_aside earlier;
-    const bool spoiled = ctx->status != TP_OK;
-    if (spoiled)
-        tpi_error_aside(ctx, &earlier);
+    tpi_error_aside(ctx, &earlier);
     const bool ok =
         w ? replay_in(w, at, in, n_out, out) : tpi_relaunch_call(k, at, in, n_out, out);
-    if (spoiled)
-        tpi_error_back(ctx, &earlier);
+    tpi_error_back(ctx, &earlier);
     f->pure.replays += ok;
     if (!w)
         return ok;

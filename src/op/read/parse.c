@@ -128,10 +128,12 @@ static tp_tensor *assign(tpi_reader *P, const text_tail *t)
         return NULL;
     }
     const int known = P->g->n_nodes;
-    const tp_status was = P->ctx->status;
+    tpi_aside earlier;
+    tpi_error_aside(P->ctx, &earlier);
     tp_tensor *node = tp_assign_at(t->at.file, t->at.line, var, v);
-    if (was == TP_OK && node->status != TP_OK && node->status != TP_E_MEMORY)
+    if (node->status != TP_OK && node->status != TP_E_MEMORY)
         tpi_forget_error(P->ctx);
+    tpi_error_back(P->ctx, &earlier);
     if (node->status == TP_E_MEMORY)
         tpi_read_no_memory(P);
     else if (node->status != TP_OK || P->g->n_nodes != known + 1 || node->in[0] != var ||
