@@ -118,6 +118,10 @@ TP_FN(tp_status, tp_optimizer_set_rate, tp_optimizer *o, double rate);
 #define tp_optimizer_set_rate(...) tp_optimizer_set_rate_at(TP_PLACE, __VA_ARGS__)
 TP_API double tp_optimizer_rate(const tp_optimizer *o); /* NaN on error */
 
+/* The rate of the step that was taken last, as its schedule has it (tp_optimizer_schedule); before the first that of the
+ * first. Of a group times its scale. NaN on error. */
+TP_API double tp_optimizer_step_rate(const tp_optimizer *o);
+
 /* n of its parameters have a rate of `scale` times the optimiser's, and a decay of their own: no decay for biases, a
  * smaller rate for layers that were trained before. Before the first step. */
 TP_FN(tp_status, tp_optimizer_group, tp_optimizer *o, double scale, double decay, int n,

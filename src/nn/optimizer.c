@@ -341,6 +341,19 @@ static tp_tensor *part_of_rate(const char *file, int line, const tp_schedule *s,
     return tp_where(tp_lt(behind, 0), rise, part ? part : tp_number(rise, 1));
 }
 
+double tp_optimizer_step_rate(const tp_optimizer *o)
+{
+    if (!o || tp_scope_begin(o->tp) != TP_OK)
+        return (double)NAN;
+    const double count = tp_item_at(NULL, 0, o->count);
+    tp_tensor *rate = tp_scalar_at(NULL, 0, o->tp, TP_F64, tp_item_at(NULL, 0, o->rate));
+    tp_tensor *part = part_of_rate(NULL, 0, &o->schedule,
+                                   tp_scalar_at(NULL, 0, o->tp, TP_F64, count > 1 ? count : 1));
+    const double now = tp_item_at(NULL, 0, part ? tp_mul_at(NULL, 0, rate, part) : rate);
+    tp_scope_end_at(NULL, 0, o->tp);
+    return now;
+}
+
 /* Numbers of a group and type, made once a step. */
 typedef struct made {
     bool is;

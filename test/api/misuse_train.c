@@ -271,6 +271,13 @@ MISUSE(tp_optimizer_rate)
     assert_true(isnan(tp_optimizer_rate(NULL)));
 }
 
+MISUSE(tp_optimizer_step_rate)
+{
+    (void)what;
+    assert_true(tp_optimizer_step_rate(tp_sgd_new(b->tp, 0.5, NULL, 1, &b->param)) == 0.5);
+    assert_true(isnan(tp_optimizer_step_rate(NULL)));
+}
+
 MISUSE(tp_optimizer_group)
 {
     what = ""; /* the texts name the layer or the optimizer */
@@ -468,6 +475,7 @@ const misuse misuse_train[] = {
     LISTED(tp_optimizer_new),
     LISTED(tp_optimizer_apply),
     LISTED(tp_optimizer_rate),
+    LISTED(tp_optimizer_step_rate),
     LISTED(tp_optimizer_group),
     LISTED(tp_optimizer_schedule),
     LISTED(tp_optimizer_n_state),

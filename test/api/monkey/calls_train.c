@@ -444,6 +444,12 @@ CALL(tp_optimizer_rate)
     return 1;
 }
 
+CALL(tp_optimizer_step_rate)
+{
+    tp_optimizer_step_rate(m->optimizer[which(m)]);
+    return 1;
+}
+
 CALL(tp_optimizer_group)
 {
     many l;
