@@ -10,8 +10,10 @@ static tp_tensor *refuse_heads(const char *file, int line, tp_ctx *tp, int64_t s
         return t;
     return size > 0 && heads > 0 && kv_heads > 0 && size % heads == 0 && heads % kv_heads == 0
                ? NULL
-               : tp_fail(tp, TP_E_SHAPE,
-                         "the heads do not divide the size, or those of keys not the heads");
+               : tpi_layer_fail(file, line, tp, TP_E_SHAPE,
+                                "%lld heads do not divide the size %lld, or %lld of keys not "
+                                "the heads",
+                                (long long)heads, (long long)size, (long long)kv_heads);
 }
 
 TPI_LAYER(tp_attention_layer, tp_attention_layer_new,
@@ -68,7 +70,10 @@ static tp_tensor *refuse(const char *file, int line, const tp_attention_layer *l
         return tp_linear(tp_failed(x) ? x : memory, l->q.w, l->q.b);
     return tp_rank(x) == 3 && tp_rank(memory) == 3
                ? NULL
-               : tp_fail(tp_ctx_of(x), TP_E_SHAPE, "x or the memory is not [n, places, size]");
+               : tpi_layer_fail(file, line, tp_ctx_of(x), TP_E_SHAPE,
+                                "x is %s, the memory %s, not [n, places, size] each",
+                                tpi_layer_shape_text(&(tpi_layer_shape){{0}}, x),
+                                tpi_layer_shape_text(&(tpi_layer_shape){{0}}, memory));
 }
 
 TPI_LAYER(tp_tensor *, tp_attention_layer_apply,

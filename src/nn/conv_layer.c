@@ -34,10 +34,15 @@ static tp_tensor *refuse(const char *file, int line, tp_ctx *tp, const tp_window
         return tp_fail(tp, TP_E_NULL, "the window is NULL");
     const int64_t *k = window->kernel;
     tp_tensor *t = tp_full(tp, TP_F32, TP_DIMS(c, oc, window->groups, k[0], k[1], k[2], 0), 0);
-    return tp_failed(t) ? t
-                        : tp_fail(tp, TP_E_SHAPE,
-                                  "a convolution needs sizes of a kernel, and channels that "
-                                  "its groups divide");
+    return tp_failed(t)
+               ? t
+               : tpi_layer_fail(
+                     file, line, tp, TP_E_SHAPE,
+                     "a kernel of [%lld, %lld, %lld] and %lld groups for %lld to %lld "
+                     "channels: "
+                     "the sizes of 1 to 3 axes are there, and groups divide the channels",
+                     (long long)k[0], (long long)k[1], (long long)k[2],
+                     (long long)window->groups, (long long)c, (long long)oc);
 }
 
 /* Weights of a convolution from c channels to oc, and a bias of n_bias numbers. */

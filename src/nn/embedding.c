@@ -18,7 +18,9 @@ static tp_tensor *refuse_padding(const char *file, int line, tp_ctx *tp, int64_t
     tp_tensor *t = tp_full(tp, TP_F32, TP_DIMS(n, padding < 0 ? ~padding : padding, 0), 0);
     return tp_failed(t)
                ? t
-               : tp_fail(tp, TP_E_VALUE, "the padding is neither -1 nor one of the words");
+               : tpi_layer_fail(file, line, tp, TP_E_VALUE,
+                                "the padding %lld is neither -1 nor one of the %lld words",
+                                (long long)padding, (long long)n);
 }
 
 TPI_LAYER(tp_embedding, tp_embedding_new,

@@ -2,8 +2,42 @@
 #include "nn/layer.h"
 
 #include "nn/held.h"
+#include "tapir/graph.h"
 #include "tapir/linalg.h"
 #include "tapir/random.h"
+
+#include <stdarg.h>
+#include <stdio.h>
+
+tp_tensor *tpi_layer_fail(const char *file, int line, tp_ctx *tp, tp_status status,
+                          const char *fmt, ...)
+{
+    char text[400];
+    va_list ap;
+    va_start(ap, fmt);
+    vsnprintf(text, sizeof text, fmt, ap);
+    va_end(ap);
+    return tp_fail(tp, status, text);
+}
+
+const char *tpi_layer_shape_text(tpi_layer_shape *room, const tp_tensor *t)
+{
+    size_t n = (size_t)snprintf(room->text, sizeof room->text, "[");
+    for (int i = 0; i < tp_rank(t) && n < sizeof room->text; i++) {
+        const int64_t size = tp_dim(t, i);
+        char *symbol = size < 0 ? tp_dim_text(tp_graph_of(t), size) : NULL;
+        char number[24];
+        snprintf(number, sizeof number, "%lld", (long long)size);
+        n += (size_t)snprintf(room->text + n, sizeof room->text - n, "%s%s", i ? ", " : "",
+                              symbol      ? symbol
+                              : size >= 0 ? number
+                                          : "?");
+        tp_free(tp_ctx_of(t), symbol);
+    }
+    if (n < sizeof room->text)
+        snprintf(room->text + n, sizeof room->text - n, "]");
+    return room->text;
+}
 
 /* x, or 1 for 0. */
 static double or_one(double x)
@@ -25,7 +59,8 @@ static tp_tensor *orthogonal(const char *file, int line, tp_ctx *tp, double gain
                              const int64_t *shape)
 {
     if (rank < 2)
-        return tp_fail(tp, TP_E_SHAPE, "orthogonal values need two axes at least");
+        return tpi_layer_fail(file, line, tp, TP_E_SHAPE,
+                              "orthogonal values need two axes at least, not %d", rank);
     tp_tensor *x = tp_reshape(tp_normal(tp, TP_F32, rank, shape, 0, 1), TP_DIMS(shape[0], -1));
     const bool wide = tp_size(x, 0) < tp_size(x, 1);
     tp_tensor *q = NULL, *r = NULL;
@@ -75,7 +110,9 @@ TPI_LAYER(tp_tensor *, tp_initial,
     if (tp_failed(sizes))
         return sizes;
     if (n_in == 0 || n_out == 0)
-        return tp_fail(tp, TP_E_SHAPE, "a layer of no inputs or no outputs");
+        return tpi_layer_fail(file, line, tp, TP_E_SHAPE,
+                              "a layer of %lld inputs and %lld outputs", (long long)n_in,
+                              (long long)n_out);
     if (tp_scope_begin(tp) != TP_OK)
         return tp_fail(tp, TP_E_MEMORY, "out of memory");
     tp_tensor *t =

@@ -4,6 +4,15 @@
 
 #include "tapir/nn.h"
 
+/* tp_fail with a text of a format. */
+tp_tensor *tpi_layer_fail(const char *file, int line, tp_ctx *tp, tp_status status,
+                          const char *fmt, ...) __attribute__((format(printf, 5, 6)));
+/* "[2, n, 3]" of a good tensor, cut at the room. */
+typedef struct tpi_layer_shape {
+    char text[100];
+} tpi_layer_shape;
+const char *tpi_layer_shape_text(tpi_layer_shape *room, const tp_tensor *t);
+
 /* p's part "name", an error when that cannot be. */
 tp_params *tpi_layer_part(const char *file, int line, tp_params *p, const char *name);
 /* The parameter "w" of a layer of n_in inputs for each output and n_out outputs of each input, and its bias "b" of

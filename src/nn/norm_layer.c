@@ -27,7 +27,10 @@ static tp_tensor *refuse_groups(const char *file, int line, tp_ctx *tp, int64_t 
                                 int64_t groups)
 {
     tp_tensor *t = tp_full(tp, TP_F32, TP_DIMS(c, groups, 0), 0);
-    return tp_failed(t) ? t : tp_fail(tp, TP_E_SHAPE, "the groups do not divide the channels");
+    return tp_failed(t) ? t
+                        : tpi_layer_fail(file, line, tp, TP_E_SHAPE,
+                                         "%lld groups do not divide %lld channels",
+                                         (long long)groups, (long long)c);
 }
 
 TPI_LAYER(tp_norm_layer, tp_group_norm_new,

@@ -10,6 +10,7 @@
 #include "tapir/linalg.h"
 
 #include <stddef.h>
+#include <string.h>
 
 #undef TP_PLACE
 #define TP_PLACE g->at.file, g->at.line /* rules blame the line of the node they are for */
@@ -279,7 +280,20 @@ tp_tensor *tp_inverse_at(const char *file, int line, tp_tensor *a)
 {
     const tpi_at at = TPI_AT(file, line);
     tp_tensor *failed = tpi_refuse_stack(at, "inverse", "a", a, true);
-    return failed ? failed : solve_by(at, a, factors_of(at, a), tpi_unit(at, a), false);
+    if (failed)
+        return failed;
+    tp_tensor *f = factors_of(at, a), *one = tpi_unit(at, a);
+    tpi_aside earlier;
+    tpi_error_aside(a->ctx, &earlier);
+    tp_tensor *y = solve_by(at, a, f, one, false);
+    const char *why =
+        y->status == TP_E_VALUE && y->error ? strstr(y->error->text, "matrix ") : NULL;
+    if (why && f->status == TP_OK) { /* which function was called, and not what it is made of */
+        tpi_forget_error(a->ctx);
+        y = tpi_fail(a->ctx, at, "inverse", TP_E_VALUE, "%s", why);
+    }
+    tpi_error_back(a->ctx, &earlier);
+    return y;
 }
 TPI_BARE(tp_tensor *, tp_inverse, (tp_tensor * a), a)
 

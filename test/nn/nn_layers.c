@@ -106,7 +106,31 @@ static void norms(void **state)
                  tp_group_norm(x, 3, group.scale, group.shift, 1e-3));
     in_all_modes((layer){norm, &rms, rms.scale}, x, tp_rms_norm(x, rms.scale, 1e-5));
     assert_true(tp_failed(tp_group_norm_new(p, "odd", 6, 4, 0).scale));
-    EXPECT_ERROR(tp, TP_E_SHAPE, "the groups do not divide the channels");
+    EXPECT_ERROR(tp, TP_E_SHAPE, ": 4 groups do not divide 6 channels");
+}
+
+static void odd_convolutions(void **state)
+{
+    tp_ctx *tp = *state;
+    tp_params *p = tp_params_new(tp);
+    const tp_window odd =
+                        {
+                            .kernel = {3, 3},
+                              .groups = 4
+    },
+                    none = {.groups = 1};
+    assert_true(tp_failed(tp_conv_layer_new(p, "odd", 6, 8, &odd, NULL).w));
+    EXPECT_ERROR(
+        tp, TP_E_SHAPE,
+        ": a kernel of [3, 3, 0] and 4 groups for 6 to 8 channels: the sizes of 1 to 3 "
+        "axes are there, and groups divide the channels");
+    assert_true(tp_failed(tp_conv_layer_new(p, "none", 6, 8, &none, NULL).w));
+    EXPECT_ERROR(
+        tp, TP_E_SHAPE,
+        ": a kernel of [0, 0, 0] and 1 groups for 6 to 8 channels: the sizes of 1 to 3 "
+        "axes are there, and groups divide the channels");
+    assert_true(tp_failed(tp_dense_new(p, "no", 0, 3, NULL).w));
+    EXPECT_ERROR(tp, TP_E_SHAPE, ": a layer of 0 inputs and 3 outputs");
 }
 
 /* ---- transposed convolutions -------------------------------------------------------------------- */
@@ -307,7 +331,10 @@ static void attention(void **state)
     }
     assert_true(tp_failed(tp_attention_layer_new(p, "odd", 8, 3, 0, NULL).out.w));
     EXPECT_ERROR(tp, TP_E_SHAPE,
-                 "the heads do not divide the size, or those of keys not the heads");
+                 ": 3 heads do not divide the size 8, or 3 of keys not the heads");
+    assert_true(tp_failed(tp_attention_layer_apply(&l, x, tp_select(x, 0, 0), NULL, NULL)));
+    EXPECT_ERROR(tp, TP_E_SHAPE,
+                 ": x is [2, 5, 8], the memory [5, 8], not [n, places, size] each");
 }
 
 /* ---- transformer --------------------------------------------------------------------------------- */
@@ -397,7 +424,7 @@ static void transformer_dropout(void **state)
     tp_training(tp, true);
     assert_true(tp_failed(tp_transformer_block_new(tp_params_new(tp), "t", 4, 3, NULL).down.w));
     EXPECT_ERROR(tp, TP_E_SHAPE,
-                 "the heads do not divide the size, or those of keys not the heads");
+                 ": 3 heads do not divide the size 4, or 3 of keys not the heads");
 }
 
 /* ---- lists of layers ------------------------------------------------------------------------------ */
@@ -597,6 +624,7 @@ static void made_in_the_first_call(void **state)
 int main(void)
 {
     static const struct CMUnitTest tests[] = {CASE(norms),
+                                              CASE(odd_convolutions),
                                               CASE(transposed_convolutions),
                                               CASE(recurrent),
                                               CASE(recurrent_both),

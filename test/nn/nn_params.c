@@ -154,7 +154,7 @@ static void initial_orthogonal(void **state)
     assert_true(fabs(sum) < 50);
     assert_int_equal(tp_status_of(tp_initial(tp, TP_INIT_ORTHOGONAL, 0, TP_DIMS(2), 1, 1)),
                      TP_E_SHAPE);
-    EXPECT_ERROR(tp, TP_E_SHAPE, "orthogonal values need two axes at least");
+    EXPECT_ERROR(tp, TP_E_SHAPE, "orthogonal values need two axes at least, not 1");
 }
 
 static void convolutions_of_any_axes(void **state)

@@ -15,6 +15,8 @@ static tp_tensor *stack_with(tp_ctx *tp, double a, double b, double c, double d)
 typedef struct refusal {
     const char *text;
     tp_tensor *(*of)(tp_tensor *a);
+    const char
+        *eager; /* where what is called is told, and not the op that it is made of; or NULL */
 } refusal;
 
 static tp_tensor *solved(tp_tensor *a)
@@ -38,10 +40,10 @@ static tp_tensor *of_triangle(tp_tensor *a)
 }
 
 static const refusal refusals[] = {
-    {"solve: matrix 1 is singular",                 solved     },
-    {"solve: matrix 1 is singular",                 inverted   },
-    {"cholesky: matrix 1 is not positive definite", rooted     },
-    {"solve_triangular: matrix 1 is singular",      of_triangle},
+    {"solve: matrix 1 is singular",                 solved,      NULL                           },
+    {"solve: matrix 1 is singular",                 inverted,    "inverse: matrix 1 is singular"},
+    {"cholesky: matrix 1 is not positive definite", rooted,      NULL                           },
+    {"solve_triangular: matrix 1 is singular",      of_triangle, NULL                           },
 };
 enum { N_REFUSALS = sizeof refusals / sizeof *refusals };
 
@@ -60,7 +62,7 @@ static void eager(void **state)
         tp_tensor *bad = stack_with(tp, 0, 0, 0, 0), *good = stack_with(tp, 3, 1, 1, 3);
         assert_false(tp_failed(refusals[i].of(good)));
         assert_true(tp_failed(refusals[i].of(bad)));
-        expect(tp, refusals[i].text);
+        expect(tp, refusals[i].eager ? refusals[i].eager : refusals[i].text);
     }
 }
 
