@@ -199,6 +199,10 @@ bool tpi_safetensors_read(tpi_archive_reader *r, const tpi_held_file *file)
         return TPI_ARCHIVE_BAD(r, "it is no safetensors file: it has %zu bytes", map->size);
     const uint64_t length = tpi_little(map->data, LENGTH_BYTES),
                    have = map->size - LENGTH_BYTES;
+    if ((length > MOST_HEADER || length > have) &&
+        (have == 0 || map->data[LENGTH_BYTES] != '{'))
+        return TPI_ARCHIVE_BAD(r, "it is neither a safetensors file nor an npz, which "
+                                  "tp_state_save and tp_archive_save write");
     if (length > MOST_HEADER)
         return TPI_ARCHIVE_BAD(r, "its header has %" PRIu64 " bytes; %d at most can be read",
                                length, MOST_HEADER);

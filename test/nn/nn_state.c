@@ -557,6 +557,11 @@ static void malformed(void **state)
     assert_int_equal(tp_state_load(s, FILE_NAME, NULL), TP_E_FORMAT);
     EXPECT_ERROR(tp, TP_E_FORMAT,
                  "tp_state_load: " FILE_NAME ": its tensors have 8 bytes, 9 are there");
+    write_file(FILE_NAME, "step 12, loss 0.25\n", 19);
+    assert_int_equal(tp_state_load(s, FILE_NAME, NULL), TP_E_FORMAT);
+    EXPECT_ERROR(tp, TP_E_FORMAT,
+                 "tp_state_load: " FILE_NAME ": it is neither a safetensors file nor an npz, "
+                 "which tp_state_save and tp_archive_save write");
     assert_true(number_at(w, 0) == 3);
     write_file(FILE_NAME, "\xff\xff\xff\xff\xff\xff\xff\xff{}", 10);
     assert_int_equal(tp_state_load(s, FILE_NAME, NULL), TP_E_FORMAT);

@@ -94,7 +94,9 @@ static void refused(void **state)
          TP_E_FORMAT                                                                                                              },
         {MAP("\"a\": \"none.safetensors\""),                         "No such file or directory",                      TP_E_IO    },
         {MAP("\"a\": \".safetensors\""),                             "No such file or directory",                      TP_E_IO    },
-        {MAP("\"a\": \"model.safetensors.index.json\""),             "at most can be read",                            TP_E_FORMAT},
+        {MAP("\"a\": \"model.safetensors.index.json\""),
+         "it is neither a safetensors file nor an npz, which tp_state_save and tp_archive_save "
+         "write",                                                                                                      TP_E_FORMAT},
         {"{}",                                                       "the index has no \"weight_map\"",                TP_E_FORMAT},
         {"{\"weight_map\": {}, \"weight_map\": {}}",                 "the index has \"weight_map\" twice",
          TP_E_FORMAT                                                                                                              },
