@@ -187,7 +187,7 @@ static void refusals(void **state)
         {"%3 = loop", "counted=true", "counted=true, pred=true", "no such attribute, or not here"},
         {"%3 = loop", "counted=true", "counted=true, speed=3", "no such attribute"},
         {"%3 = loop", "counted=true", "counted=false", "counted is zero"},
-        {"%1.8 = ", "then=(2), ", "", "attribute then is missing"},
+        {"%1.8 = ", "then=(2), ", "", "attribute then of cond is missing"},
         {"symbols", "f32[n,1,2]", "f32[turns,1,2]", "is not what the block takes"},
     };
     /* clang-format on */

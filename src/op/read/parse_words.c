@@ -297,6 +297,12 @@ static bool attr(tpi_reader *P, const tpi_attr *a, char *p)
     return true;
 }
 
+/* As in a text of a version that did not have it yet. */
+static bool is_missing(tpi_reader *P, const tpi_op *op, const tpi_attr *a)
+{
+    return tpi_read_bad(P, "attribute %s of %s is missing", a->name, op->name);
+}
+
 /* Those of a block that are zero are left out, except bodies. */
 static bool attribute(tpi_reader *P, const tpi_op *op, const tpi_attr *a, char *attrs)
 {
@@ -305,11 +311,13 @@ static bool attribute(tpi_reader *P, const tpi_op *op, const tpi_attr *a, char *
                may_miss = op->kind == TPI_BLOCK && !first && a->type != TPI_ATTR_BODY;
     if (may_miss && !tpi_read_next_is(P, ','))
         return true;
+    if (!first && tpi_read_next_is(P, '}'))
+        return is_missing(P, op, a);
     if (!first && !tpi_read_expect(P, ','))
         return false;
     if (!tpi_read_eat_word(P, a->name)) {
         if (!may_miss)
-            return tpi_read_bad(P, "attribute %s is missing", a->name);
+            return is_missing(P, op, a);
         P->p = start;
         return true;
     }
@@ -325,8 +333,8 @@ bool tpi_read_attributes(tpi_reader *P, const tpi_op *op, char *attrs)
 {
     if (!op->attrs)
         return true;
-    if (!tpi_read_expect(P, '{'))
-        return false;
+    if (!tpi_read_eat(P, '{'))
+        return is_missing(P, op, op->attrs);
     for (const tpi_attr *a = op->attrs; a->name; a++)
         if (!attribute(P, op, a, attrs))
             return false;
