@@ -123,7 +123,8 @@ TP_API double tp_optimizer_rate(const tp_optimizer *o); /* NaN on error */
 TP_API double tp_optimizer_step_rate(const tp_optimizer *o);
 
 /* n of its parameters have a rate of `scale` times the optimiser's, and a decay of their own: no decay for biases, a
- * smaller rate for layers that were trained before. Before the first step. */
+ * smaller rate for layers that were trained before. Before the first step; a parameter is in one group at most
+ * (TP_E_VALUE). */
 TP_FN(tp_status, tp_optimizer_group, tp_optimizer *o, double scale, double decay, int n,
       tp_tensor *const *params);
 #define tp_optimizer_group(...) tp_optimizer_group_at(TP_PLACE, __VA_ARGS__)

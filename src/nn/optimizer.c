@@ -238,10 +238,16 @@ tp_status tp_optimizer_group_at(const char *file, int line, tp_optimizer *o, dou
         status = tpi_held_check_params(file, line, o->tp, "the group", n, params);
     if (status != TP_OK)
         return status;
-    for (int i = 0; i < n; i++)
-        if (index_of(o, params[i]) == o->n)
-            return tp_status_of(
-                tp_fail(o->tp, TP_E_VALUE, "a parameter of the group is not the optimizer's"));
+    for (int i = 0; i < n; i++) {
+        const int k = index_of(o, params[i]);
+        char text[200];
+        if (k < o->n && o->group_of[k] == 0)
+            continue;
+        snprintf(text, sizeof text, "parameter %d of the group, %.100s, is %s", i,
+                 tp_name_of(params[i]),
+                 k < o->n ? "in a group already" : "not the optimizer's");
+        return tp_status_of(tp_fail(o->tp, TP_E_VALUE, text));
+    }
     const size_t size = (size_t)o->n_groups * sizeof *o->groups;
     group *groups = tp_alloc(o->tp, size + sizeof *groups);
     if (!groups)

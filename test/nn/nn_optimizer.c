@@ -635,6 +635,8 @@ static void groups(void **state)
     tp_optimizer *o = tp_adam_new(tp, 0.1, &(tp_adam_options){.decay = 0.5}, 3, w);
     assert_int_equal(tp_optimizer_group(o, 0.25, 0, 1, &w[1]), TP_OK);
     assert_int_equal(tp_optimizer_group(o, 2, 0.1, 1, &w[2]), TP_OK);
+    assert_int_equal(tp_optimizer_group(o, 3, 0.1, 2, w), TP_E_VALUE);
+    EXPECT_ERROR(tp, TP_E_VALUE, ": parameter 1 of the group, b, is in a group already");
     tp_optimizer_step(o, tp_add(tp_add(w[0], w[1]), w[2]));
     /* the first step of a constant gradient is the rate */
     assert_true(fabs(tp_item(w[0]) - (2 * (1 - 0.1 * 0.5) - 0.1)) < 1e-7);
@@ -645,7 +647,7 @@ static void groups(void **state)
     tp_optimizer_free(o);
     o = tp_adam_new(tp, 0.1, NULL, 2, w);
     assert_int_equal(tp_optimizer_group(o, 1, 0, 1, &w[2]), TP_E_VALUE);
-    tp_clear_error(tp);
+    EXPECT_ERROR(tp, TP_E_VALUE, ": parameter 0 of the group, c, is not the optimizer's");
     assert_int_equal(tp_optimizer_group(o, 1, -1, 1, w), TP_E_VALUE);
     tp_clear_error(tp);
     /* its variables, as they are saved */
