@@ -53,6 +53,23 @@ static void perceptron(void **state)
            "parameters: 101770 trained, 0 frozen, 0 of state; 407 kB\n");
 }
 
+/* Layers of two trees with one name are one row, with the parameters of both. */
+static void two_trees(void **state)
+{
+    tp_ctx *tp = *state;
+    tp_params *p[2] = {tp_params_new(tp), tp_params_new(tp)};
+    tp_tensor *y = zeros(tp, TP_DIMS(2, 8));
+    for (int i = 0; i < 2; i++) {
+        const tp_dense l = tp_dense_new(p[i], "same", 8, 8, NULL);
+        y = tp_dense_apply(&l, y);
+    }
+    expect(tp, p[0], y,
+           "layer  kind   result    params  flops  bytes\n"
+           "same   dense  f32[2,8]     144    544  256 B\n"
+           "all                        144    544  256 B\n"
+           "parameters: 144 trained, 0 frozen, 0 of state; 576 B\n");
+}
+
 /* Sizes that are symbols. */
 static void of_a_graph(void **state)
 {
@@ -216,7 +233,8 @@ static void survives_no_memory(void **state)
 int main(void)
 {
     static const struct CMUnitTest tests[] = {
-        CASE(perceptron), CASE(of_a_graph), CASE(convolutions), CASE(transformer),
-        CASE(repeated),   CASE(sequences),  CASE(refused),      CASE(survives_no_memory)};
+        CASE(perceptron),   CASE(two_trees),   CASE(of_a_graph),
+        CASE(convolutions), CASE(transformer), CASE(repeated),
+        CASE(sequences),    CASE(refused),     CASE(survives_no_memory)};
     return cmocka_run_group_tests(tests, NULL, NULL);
 }
