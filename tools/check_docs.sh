@@ -1,22 +1,42 @@
 #!/bin/sh
-# check_docs.sh: every line of C in README.md stands in examples/quickstart.c, which is built, every
+# check_docs.sh: every line of C in README.md stands in examples/quickstart.c, and those and every call of
+# docs/from-pytorch.md in test/api/from_pytorch.c, which are built, every
 # file that README.md or docs/ link to is there, and so is every test that SECURITY.md names, and every file
 # and name that docs/words.md explains.
 set -u
 cd "$(dirname "$0")/.."
 
 status=0
-awk '/^```c$/ { code = 1; next } /^```/ { code = 0 } code && NF { print NR ":" $0 }' README.md |
-    {
-        while IFS= read -r numbered; do
-            line=${numbered#*:}
-            grep -qxF -e "$line" examples/quickstart.c || {
-                echo "README.md:${numbered%%:*}: not a line of examples/quickstart.c: $line"
-                status=1
-            }
-        done
-        exit $status
-    } || status=1
+# Lines of C of a page, in a program.
+lines_stand_in() { # PAGE PROGRAM
+    awk '/^```c$/ { code = 1; next } /^```/ { code = 0 } code && NF { print NR ":" $0 }' "$1" |
+        {
+            while IFS= read -r numbered; do
+                line=${numbered#*:}
+                grep -qxF -e "$line" "$2" || {
+                    echo "$1:${numbered%%:*}: not a line of $2: $line"
+                    status=1
+                }
+            done
+            exit $status
+        } || status=1
+}
+lines_stand_in README.md examples/quickstart.c
+lines_stand_in docs/from-pytorch.md test/api/from_pytorch.c
+
+# `torch.x` | `tp_x(...)` | in a table: the call is in the program, too.
+sed -n 's/^| `[^`]*` | `\([^`]*\)` |.*/\1/p' docs/from-pytorch.md | {
+    n=0
+    while IFS= read -r call; do
+        n=$((n + 1))
+        grep -qF -e "$call" test/api/from_pytorch.c || {
+            echo "docs/from-pytorch.md: not in test/api/from_pytorch.c: $call"
+            status=1
+        }
+    done
+    [ $n -ge 60 ] || { echo "docs/from-pytorch.md: $n rows were found"; status=1; }
+    exit $status
+} || status=1
 
 for page in README.md SECURITY.md docs/*.md; do
     for link in $(grep -o '](\([^)#:]*\))' "$page" | sed 's/^](//; s/)$//'); do

@@ -11,7 +11,7 @@ prefix=$work/prefix
 
 DESTDIR='' cmake --install "$build" --prefix "$prefix" >/dev/null
 
-for text in LICENSE README.md docs/numerics.md docs/capture.md; do # which the headers name
+for text in LICENSE README.md docs/from-pytorch.md docs/numerics.md docs/capture.md; do # which README.md and the headers name
     [ -f "$prefix/share/doc/tapir/$text" ] || { echo "$text was not installed"; exit 1; }
 done
 
