@@ -59,8 +59,8 @@ static tp_tensor *noisy(tp_ctx *tp, tp_tensor *x)
 
 static bool is_told(tp_ctx *tp, tp_tensor *x)
 {
-    tp_tensor *y = tp_matmul(x, x);          /* [2, 3] and [2, 3] do not fit: y is a failed tensor, */
-    tp_tensor *z = tp_relu(tp_add(y, 1));    /* and so is what is made of it */
+    tp_tensor *y = tp_matmul(x, x); /* [2, 3] and [2, 3] do not fit: y is a failed tensor, */
+    tp_tensor *z = tp_relu(tp_add(y, 1)); /* and so is what is made of it */
     if (tp_failed(z))
         fprintf(stderr, "%s\n", tp_error_message(tp)); /* the first error, with its line */
     tp_clear_error(tp);
@@ -87,7 +87,8 @@ static void rows(tp_ctx *tp)
     tp_tensor *j = tp_full(tp, TP_I64, TP_DIMS(2, 1), 2);
     tp_params *p = tp_params_new(tp);
     const tp_dense fc = tp_dense_new(p, "first", 3, 3, NULL);
-    tp_tensor *loss = tp_cross_entropy(tp_dense_apply(&fc, x), labels), *dw = tp_grad(loss, fc.w);
+    tp_tensor *loss = tp_cross_entropy(tp_dense_apply(&fc, x), labels),
+              *dw = tp_grad(loss, fc.w);
     tp_optimizer *opt = tp_sgd_new(tp, 0.1, NULL, TP_TRAINED(p));
     tp_optimizer *fresh = tp_sgd_new(tp, 0.1, NULL, TP_TRAINED(p));
     tp_state *state = tp_state_new(tp);
