@@ -24,8 +24,8 @@ TP_API bool tp_requires_grad(const tp_tensor *t);
 #define tp_requires_grad(t) tp_requires_grad(TP_READ_OPERAND(t))
 
 /* Turns recording on or off; returns how it was. What is made while it is off, in a graph too,
- * is a constant to gradients: no result depends on anything through it, so tp_grad gives zeros, and no error, where there
- * is no other way; tp_requires_grad is false of such a concrete tensor. */
+ * is a constant to gradients: no result depends on anything through it, so tp_grad gives zeros, and no error, where
+ * there is no other way; tp_requires_grad is false of such a concrete tensor. */
 TP_API bool tp_recording(tp_ctx *tp, bool on);
 
 /* tp_no_grad (tp) { }: recording is off in the block, and then as it was. gcc and clang see to that also when the block
@@ -61,9 +61,9 @@ TP_API void tp_zero_grad(tp_tensor *t);
 #define tp_zero_grad(t) tp_zero_grad(TP_OPERAND(t))
 
 /* d(sum of y's elements)/dx, of x's shape; zeros when y does not depend on x, as a concrete y does not on
- * a symbolic x, or what was made in tp_no_grad on anything. A concrete x has to require a gradient (TP_E_STATE, as for what a captured function computed and did not
- * return). Recorded like any other computation. In a graph it adds nodes. Contributions to dx
- * add up in reverse order of the calls that made them. */
+ * a symbolic x, or what was made in tp_no_grad on anything. A concrete x has to require a gradient (TP_E_STATE, as for
+ * what a captured function computed and did not return). Recorded like any other computation. In a graph it adds nodes.
+ * Contributions to dx add up in reverse order of the calls that made them. */
 TP_FN(tp_tensor *, tp_grad, tp_tensor *y, tp_tensor *x);
 #define tp_grad(y, x) tp_grad_at(TP_PLACE, TP_OPERAND(y), TP_OPERAND(x))
 /* The same for n tensors at once, in one sweep, into dx[n]. `dy` of y's shape weighs its
