@@ -389,53 +389,66 @@ static const double lgamma_near_2[] = {
     9.578663334114758e-07,   -4.303558760359961e-07,  2.0304806751615227e-07,
     -1.3412819758517287e-07, 6.379047507619774e-08};
 
-/* Of 0.5 <= x < 8.5, x = 2 + k + z, by log gamma(2 + z): k = -1 takes away log(1 + z), k > 0 adds the logarithm of
- * (2 + z) ... (1 + z + k). */
-static tp_tensor *lgamma_of_small(tpi_at at, tp_tensor *x)
+/* The same for f32: off by 2^-31.7 of itself. */
+static const double lgamma_near_2_f32[] = {
+    0.42278433500662405,    0.32246703469131105,   -0.06735228225161288,  0.020580734344946217,
+    -0.0073861586375432225, 0.0028917327597676986, -0.001185959062772055, 0.0005015181869749274,
+    -0.000253619483689203,  0.00012235954278833584};
+
+/* -log(sin(pi r) / (pi r)) / r^2, of r^2, r <= 1/2 */
+static const double reflection_f64[] = {
+    1.6449340668482266,  0.5411616168555353,  0.33911435399963574, 0.2510193387012899,
+    0.20019892998465968, 0.16670726349797355, 0.1428738859562884,  0.12489345774781598,
+    0.11217446787299708, 0.09241949741191367, 0.1300858741946493,  -0.060739216294849074,
+    0.4392426339450656,  -0.5023567355715418, 0.5334861024841303};
+static const double reflection_f32[] = {
+    1.6449341266455482,  0.5411556986244751,  0.3393116209257474, 0.24792837919988908,
+    0.22568512474377275, 0.05503603656380458, 0.3751248558984624};
+
+/* Stirling's series, of 1 / x^2. */
+static const double stirling[] = {1. / 12,   -1. / 360,      1. / 1260, -1. / 1680,
+                                  1. / 1188, -691. / 360360, 1. / 156};
+
+/* Of x >= 1/2, one logarithm: below `low` it is that of what x = 2 + k + z is reduced to 2 + z by. k = -1 takes away
+ * log x, k > 0 adds the logarithm of (2 + z) ... (1 + z + k). From `low` on it is that of x, for Stirling's series. */
+static tp_tensor *lgamma_of_right(tpi_at at, tp_tensor *x, bool single)
 {
-    tp_tensor *k = tp_floor(tp_add(x, -1.5)), *zero = tp_scalar_like(x, 0);
-    tp_tensor *z = tp_sub(x, tp_add(k, 2)), *one = tp_scalar_like(x, 1), *product = one;
-    for (int i = 0; i < 6; i++) {
-        tp_tensor *there = tp_gt(k, i);
-        product = tp_mul(product, tp_where(there, tp_add(z, 2 + i), one));
-    }
-    tp_tensor *less = tp_log1p(tp_where(tp_lt(k, zero), z, zero));
-    tp_tensor *near = tp_mul(z, POLYNOMIAL(z, lgamma_near_2));
-    return tp_sub(tp_add(near, tp_log(product)), less);
+    const double low = single ? 3.5 : 8.5;
+    tp_tensor *one = tp_scalar_like(x, 1), *two = tp_scalar_like(x, 2);
+    tp_tensor *small = tp_lt(x, low), *near = tp_where(small, x, two);
+    tp_tensor *k = tp_floor(tp_add(near, -1.5)), *z = tp_sub(near, tp_add(k, 2));
+    tp_tensor *less = tp_lt(k, 0), *product = tp_where(less, x, one);
+    for (int i = 0; i < low - 2.5; i++)
+        product = tp_mul(product, tp_where(tp_gt(k, i), tp_add(z, 2 + i), one));
+    tp_tensor *log = tp_log(tp_where(small, product, x));
+    tp_tensor *series =
+        single ? POLYNOMIAL(z, lgamma_near_2_f32) : POLYNOMIAL(z, lgamma_near_2);
+    near = tp_add(tp_mul(z, series), tpi_turned(at, less, log));
+    tp_tensor *far = tp_where(small, tp_scalar_like(x, low), x), *inverse = tp_div(1, far);
+    tp_tensor *rest = tp_mul(POLYNOMIAL(tp_mul(inverse, inverse), stirling), inverse);
+    rest = tp_add(rest, 0.41893853320467274); /* log(2 pi) / 2 - 1/2 */
+    far = tp_add(tp_mul(tp_add(far, -0.5), tp_add(log, -1)), rest);
+    return tp_where(small, near, far);
 }
 
-/* Stirling's series, of x >= 8.5. */
-static tp_tensor *lgamma_of_large(tpi_at at, tp_tensor *x)
+/* log(pi / |sin(pi x)|), with the distance r to the next whole number: that of 1 / r, and a polynomial of r^2. */
+static tp_tensor *log_of_reflection(tpi_at at, tp_tensor *x, bool single)
 {
-    static const double series[] = {1. / 12,   -1. / 360,      1. / 1260, -1. / 1680,
-                                    1. / 1188, -691. / 360360, 1. / 156};
-    tp_tensor *inverse = tp_div(1, x);
-    tp_tensor *rest = tp_mul(POLYNOMIAL(tp_mul(inverse, inverse), series), inverse);
-    tp_tensor *first = tp_mul(tp_add(x, -0.5), tp_add(tp_log(x), -1));
-    return tp_add(first, tp_add(rest, 0.41893853320467274)); /* log(2 pi) / 2 - 1/2 */
-}
-
-/* log(pi / |sin(pi x)|) = -log(r) - log(sin(pi r) / (pi r)), r the distance to the next whole number. */
-static tp_tensor *log_of_reflection(tpi_at at, tp_tensor *x)
-{
-    tp_tensor *part = tp_sub(x, tp_round(x)), *one = tp_scalar_like(x, 1);
+    tp_tensor *part = tp_sub(x, tp_round(x)), *square = tp_mul(part, part);
+    tp_tensor *series =
+        single ? POLYNOMIAL(square, reflection_f32) : POLYNOMIAL(square, reflection_f64);
     tp_tensor *r = tpi_turned(at, tp_lt(part, 0), part);
-    tp_tensor *turn = tp_mul(r, 3.1415926535897931);
-    turn = tp_where(tp_eq(turn, 0), one, turn);
-    return tp_neg(tp_add(tp_log(r), tp_log(tp_div(tp_sin(turn), turn))));
+    return tp_sub(tp_mul(square, series), tp_log(r));
 }
 
 TPI_ELEMENT_COMPOSITE(lgamma, (tp_tensor * x), x)
 {
-    tp_tensor *v = wide(at, x), *half = tp_scalar_like(v, 0.5);
-    tp_tensor *left = tp_lt(v, half), *low = tp_scalar_like(v, 8.5);
-    tp_tensor *size = tp_where(left, tp_sub(1, v), v);
-    tp_tensor *small = tp_lt(size, low);
-    tp_tensor *y = tp_where(small, lgamma_of_small(at, tp_where(small, size, half)),
-                            lgamma_of_large(at, tp_where(small, low, size)));
+    const bool single = tp_dtype_of(x) != TP_F64;
+    tp_tensor *v = wide(at, x), *half = tp_scalar_like(v, 0.5), *left = tp_lt(v, half);
+    tp_tensor *y = lgamma_of_right(at, tp_where(left, tp_sub(1, v), v), single);
     tp_tensor *endless = tp_eq(v, -INFINITY);
     tp_tensor *there = tp_where(tp_and(left, tp_not(endless)), v, half);
-    tp_tensor *mirrored = tp_sub(log_of_reflection(at, there), y);
+    tp_tensor *mirrored = tp_sub(log_of_reflection(at, there, single), y);
     y = tp_where(left, tp_where(endless, tp_neg(v), mirrored), y);
     return as_type_of(at, x, y);
 }
