@@ -3,6 +3,8 @@
 #include "kernel/isa/isa_host.h"
 #include "kernel/text/elem.h"
 
+#include <string.h>
+
 #undef bool /* names below are made of the word, which stdbool.h makes another */
 
 /* In the order of tp_dtype. */
@@ -80,6 +82,44 @@ enum { AT_bool, AT_i8, AT_i16, AT_i32, AT_i64, AT_u8, AT_u16, AT_u32, AT_u64, AT
 #define ELEM(class, n_in, name, effort) DEFINE_##class##n_in(name)
 #include "kernel/text/elem.def"
 #undef ELEM
+
+#if TPK_HARD_FMA
+/* tpk_mod_f32 of a quotient below 2^23, without branches. Of a whole number that is right or one too much the rest is a
+ * float, and so is its sum with the divisor. Elsewhere *far is set. */
+static inline float near_mod(float a, float b, int *far)
+{
+    const float x = tpk_abs_f32(a), y = tpk_abs_f32(b), quotient = x / y;
+    *far |= !(quotient < 0x1p23f) | !(y <= 0x1.fffffep+127f);
+    float r = tpk_fma_f32(-tpk_trunc_f32(quotient), y, x);
+    r = tpk_copysign_f32(r < 0 ? r + y : r, a);
+    const float turned = (r < 0) != (b < 0) ? r + b : r;
+    return r == 0 ? tpk_copysign_f32(0, b) : turned;
+}
+
+/* Vectors, but for blocks in which one is far. */
+#define NEAR_MOD_ROW(fn, plain, ai, bi)                                                        \
+    ROW(fn)                                                                                    \
+    {                                                                                          \
+        const float *a = pa, *b = pb;                                                          \
+        float *y = py, r[64];                                                                  \
+        for (int64_t i = 0; i < n; i += 64) {                                                  \
+            const int m = n - i < 64 ? (int)(n - i) : 64;                                      \
+            int far = 0;                                                                       \
+            for (int k = 0; k < m; k++)                                                        \
+                r[k] = near_mod(a[(i + k) * (ai)], b[(i + k) * (bi)], &far);                   \
+            if (far)                                                                           \
+                plain(m, y + i, a + i * (ai), b + i * (bi), pc);                               \
+            else                                                                               \
+                memcpy(y + i, r, (size_t)m * sizeof *r);                                       \
+        }                                                                                      \
+    }
+NEAR_MOD_ROW(near_mod_f32, mod_f32, 1, 1)
+NEAR_MOD_ROW(near_mod_f32_sv, mod_f32_sv, 0, 1)
+NEAR_MOD_ROW(near_mod_f32_vs, mod_f32_vs, 1, 0)
+#define mod_f32 near_mod_f32
+#define mod_f32_sv near_mod_f32_sv
+#define mod_f32_vs near_mod_f32_vs
+#endif
 
 #define LIST1(name, t) [TPI_ROW_##t] = {name##_##t},
 #define LIST2(name, t) [TPI_ROW_##t] = {name##_##t, name##_##t##_sv, name##_##t##_vs},
