@@ -479,14 +479,21 @@ TPI_COMPOSITE(tp_isfinite, (tp_tensor * x), x)
 
 /* ---- quotients and remainders; between bounds and between tensors --------------------------------------------- */
 
-/* The remainder that has a's sign. */
+/* The remainder that has a's sign, that of -0 too: of absolute values it is no negative number, and exact. */
 static tp_tensor *float_fmod(tpi_at at, tp_tensor *a, tp_tensor *b)
 {
-    tp_tensor *negative = tp_lt(a, 0), *zero = tp_scalar_like(a, 0);
-    tp_tensor *m = tp_mod(tpi_turned(at, negative, a), tpi_turned(at, tp_lt(b, 0), b));
-    tp_tensor *nothing = tp_and(tp_eq(a, zero), tp_eq(m, zero));
-    return tp_where(nothing, a, tpi_turned(at, negative, m)); /* -0 too */
+    tp_tensor *minus = tp_lt(tp_div(1, a), 0);
+    tp_tensor *sign = tp_where(minus, tp_scalar_like(a, -1), tp_scalar_like(a, 1));
+    return tp_mul(tp_mod(tp_mul(a, sign), tpi_turned(at, tp_lt(b, 0), b)), sign);
 }
+
+static tp_tensor *float_fmod_ops(tpi_at at, tp_tensor *const *in, const double *v)
+{
+    (void)v;
+    return float_fmod(at, in[0], in[1]);
+}
+
+static const tpi_fused fmod_fused = {"fmod", float_fmod_ops, TPI_FUSED_AXES, true};
 
 TPI_COMPOSITE(tp_fmod, (tp_tensor * a, tp_tensor *b), a, b)
 {
@@ -494,7 +501,7 @@ TPI_COMPOSITE(tp_fmod, (tp_tensor * a, tp_tensor *b), a, b)
     if (failed)
         return failed;
     if (tp_dtype_of(a) >= TP_F32)
-        return float_fmod(at, a, b);
+        return TPI_FUSE(fmod, (a, b), 0);
     tp_tensor *zero = tp_scalar_like(b, 0), *rest = tp_sub(a, tp_mul(tp_div(a, b), b));
     return tp_where(tp_eq(b, zero), zero, rest);
 }
@@ -503,16 +510,25 @@ TPI_COMPOSITE(tp_fmod, (tp_tensor * a, tp_tensor *b), a, b)
  * rounding. A zero has the sign of a / b; by 0 it is a / b. */
 static tp_tensor *float_floor_div(tpi_at at, tp_tensor *a, tp_tensor *b)
 {
-    tp_tensor *zero = tp_scalar_like(a, 0), *one = tp_scalar_like(a, 1);
+    tp_tensor *zero = tp_scalar_like(a, 0);
     tp_tensor *rest = float_fmod(at, a, b), *quotient = tp_div(a, b);
     tp_tensor *other = tp_xor(tp_lt(rest, 0), tp_lt(b, 0));
     other = tp_and(other, tp_ne(rest, zero));
-    tp_tensor *whole = tp_round(tp_sub(tp_div(tp_sub(a, rest), b), tp_where(other, one, zero)));
-    tp_tensor *minus = tp_lt(tp_div(one, quotient), 0);
-    tp_tensor *signed_zero = tp_where(minus, -0.0, zero);
+    tp_tensor *whole = tp_div(tp_sub(a, rest), b);
+    whole = tp_round(tp_sub(whole, tp_cast(other, tp_dtype_of(a))));
+    tp_tensor *signed_zero = tp_detach(tp_mul(quotient, zero));
     whole = tp_where(tp_eq(whole, zero), signed_zero, whole);
     return tp_where(tp_eq(b, zero), tp_floor(quotient), whole);
 }
+
+static tp_tensor *float_floor_div_ops(tpi_at at, tp_tensor *const *in, const double *v)
+{
+    (void)v;
+    return float_floor_div(at, in[0], in[1]);
+}
+
+static const tpi_fused floor_div_fused = {"floor_div", float_floor_div_ops, TPI_FUSED_AXES,
+                                          true};
 
 TPI_COMPOSITE(tp_floor_div, (tp_tensor * a, tp_tensor *b), a, b)
 {
@@ -520,7 +536,7 @@ TPI_COMPOSITE(tp_floor_div, (tp_tensor * a, tp_tensor *b), a, b)
     if (failed)
         return failed;
     if (tp_dtype_of(a) >= TP_F32)
-        return float_floor_div(at, a, b);
+        return TPI_FUSE(floor_div, (a, b), 0);
     tp_tensor *zero = tp_scalar_like(a, 0), *rest = tp_mod(a, b);
     tp_tensor *other = tp_xor(tp_lt(a, 0), tp_lt(b, 0));
     tp_tensor *less = tp_and(other, tp_ne(rest, zero));

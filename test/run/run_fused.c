@@ -38,6 +38,8 @@ typedef tp_tensor *composite(tp_tensor *x, tp_tensor *c, tp_tensor *p);
     M(swiglu, tp_swiglu(x, -1))                                                                \
     M(clip, tp_clip(x, -0.5, 2))                                                               \
     M(atan2, tp_atan2(x, p))                                                                   \
+    M(fmod, tp_fmod(x, p))                                                                     \
+    M(floor_div, tp_floor_div(x, p))                                                           \
     M(lerp, tp_lerp(x, p, tp_exp(p)))                                                          \
     M(softsign, tp_softsign(x))                                                                \
     M(exp2, tp_exp2(x))                                                                        \
