@@ -96,28 +96,39 @@ static inline float near_mod(float a, float b, int *far)
     return r == 0 ? tpk_copysign_f32(0, b) : turned;
 }
 
+enum { MOD_BLOCK = 64 };
+
 /* Vectors, but for blocks in which one is far. */
-#define NEAR_MOD_ROW(fn, plain, ai, bi)                                                        \
-    ROW(fn)                                                                                    \
-    {                                                                                          \
-        const float *a = pa, *b = pb;                                                          \
-        float *y = py, r[64];                                                                  \
-        for (int64_t i = 0; i < n; i += 64) {                                                  \
-            const int m = n - i < 64 ? (int)(n - i) : 64;                                      \
-            int far = 0;                                                                       \
-            for (int k = 0; k < m; k++)                                                        \
-                r[k] = near_mod(a[(i + k) * (ai)], b[(i + k) * (bi)], &far);                   \
-            if (far)                                                                           \
-                plain(m, y + i, a + i * (ai), b + i * (bi), pc);                               \
-            else                                                                               \
-                memcpy(y + i, r, (size_t)m * sizeof *r);                                       \
-        }                                                                                      \
+ROW(near_mod_f32)
+{
+    const float *a = pa, *b = pb;
+    float *y = py, r[MOD_BLOCK];
+    for (int64_t i = 0; i < n; i += MOD_BLOCK) {
+        const int m = n - i < MOD_BLOCK ? (int)(n - i) : MOD_BLOCK;
+        int far = 0;
+        for (int k = 0; k < m; k++)
+            r[k] = near_mod(a[i + k], b[i + k], &far);
+        if (far)
+            mod_f32(m, y + i, a + i, b + i, pc);
+        else
+            memcpy(y + i, r, (size_t)m * sizeof *r);
     }
-NEAR_MOD_ROW(near_mod_f32, mod_f32, 1, 1)
-NEAR_MOD_ROW(near_mod_f32_sv, mod_f32_sv, 0, 1)
-NEAR_MOD_ROW(near_mod_f32_vs, mod_f32_vs, 1, 0)
+}
+
+ROW(near_mod_f32_vs)
+{
+    const float *a = pa, d = *(const float *)pb;
+    float *y = py, b[MOD_BLOCK];
+    if (!(tpk_abs_f32(d) >= 0x1p-126f)) /* all are far, or nearly */
+        mod_f32_vs(n, py, pa, pb, pc);
+    else {
+        for (int k = 0; k < MOD_BLOCK; k++)
+            b[k] = d;
+        for (int64_t i = 0; i < n; i += MOD_BLOCK)
+            near_mod_f32(n - i < MOD_BLOCK ? n - i : MOD_BLOCK, y + i, a + i, b, pc);
+    }
+}
 #define mod_f32 near_mod_f32
-#define mod_f32_sv near_mod_f32_sv
 #define mod_f32_vs near_mod_f32_vs
 #endif
 
