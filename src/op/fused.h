@@ -15,7 +15,7 @@ typedef enum tpi_fused_kind {
     TPI_FUSED_ELEMENTS, /* of one operand, whose axes do not matter */
     TPI_FUSED_AXES,
     TPI_FUSED_SCALED, /* its last ops are a product with operand 1 and a sum with operand 2, if it has these */
-    TPI_FUSED_FORWARD /* recorded, its ops are called */
+    TPI_FUSED_FORWARD /* where a gradient may be asked its ops are called */
 } tpi_fused_kind;
 
 typedef struct tpi_fused {
