@@ -527,7 +527,7 @@ static tp_tensor *float_floor_div_ops(tpi_at at, tp_tensor *const *in, const dou
     return float_floor_div(at, in[0], in[1]);
 }
 
-static const tpi_fused floor_div_fused = {"floor_div", float_floor_div_ops, TPI_FUSED_AXES,
+static const tpi_fused floor_div_fused = {"floor_div", float_floor_div_ops, TPI_FUSED_FORWARD,
                                           true};
 
 TPI_COMPOSITE(tp_floor_div, (tp_tensor * a, tp_tensor *b), a, b)

@@ -11,6 +11,7 @@
 
 enum { TPI_FUSED_IN = 5, TPI_FUSED_NUMBERS = 3 };
 
+/* Of all but the last a gradient reaches each operand. */
 typedef enum tpi_fused_kind {
     TPI_FUSED_ELEMENTS, /* of one operand, whose axes do not matter */
     TPI_FUSED_AXES,
