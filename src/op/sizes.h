@@ -86,5 +86,7 @@ tp_tensor *tpi_iota(tpi_at at, tp_tensor *like, int64_t size);
 /* Of indices [n] into an axis of that size: for each the number of the last one that names its place.
  * *number: 0, 1, ... n - 1, unless the indices are a failed tensor, which is returned. (index.c) */
 tp_tensor *tpi_last_writer(tpi_at at, tp_tensor *flat, int64_t size, tp_tensor **number);
+/* Of tp_sort along an axis whose size is a number, those from one place on to another. (sort.c) */
+tp_tensor *tpi_sorted_part(tpi_at at, tp_tensor *x, int axis, int64_t from, int64_t to);
 
 #endif

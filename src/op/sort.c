@@ -13,14 +13,15 @@
 #include "op/instances.h"
 
 typedef struct argtopk_attrs {
-    int64_t axis, k, largest;
+    int64_t axis, k, largest, from; /* of the first k those behind `from` */
 } argtopk_attrs;
 
 static const tpi_attr argtopk_table[] = {
     {"axis",                  TPI_ATTR_INT, offsetof(argtopk_attrs, axis)},
     {"k", TPI_ATTR_DIM, offsetof(argtopk_attrs, k)},
     {"largest",                       TPI_ATTR_BOOL, offsetof(argtopk_attrs, largest)},
-    {0          },
+    {"from",           TPI_ATTR_INT, offsetof(argtopk_attrs, from)},
+    {0                    },
 };
 
 static bool argtopk_infer(tpi_infer *q)
@@ -34,9 +35,12 @@ static bool argtopk_infer(tpi_infer *q)
         return tpi_refuse(q, TP_E_SHAPE, "the first %s of %s along axis %d of %s",
                           SIZE(q->ctx, q->dims, a->k), SIZE(q->ctx, q->dims, size),
                           (int)a->axis, SHAPE(x));
+    if (a->from != 0 && (a->from < 0 || a->k < a->from))
+        return tpi_refuse(q, TP_E_SHAPE, "of the first %s those behind %lld",
+                          SIZE(q->ctx, q->dims, a->k), (long long)a->from);
     tpi_infer_like(q, 0);
     q->dtype = TP_I64;
-    q->shape[a->axis] = a->k;
+    q->shape[a->axis] = a->from ? a->k - a->from : a->k;
     return true;
 }
 
@@ -66,6 +70,13 @@ static tp_tensor *places(tpi_at at, tp_tensor *x, int64_t axis, int64_t k, bool 
 {
     const argtopk_attrs a = {.axis = axis, .k = k, .largest = largest};
     return tpi_apply(at, &tpi_op_argtopk, TPI_IN(x), &a);
+}
+
+tp_tensor *tpi_sorted_part(tpi_at at, tp_tensor *x, int axis, int64_t from, int64_t to)
+{
+    const argtopk_attrs a = {.axis = axis, .k = to, .from = from};
+    return tp_take_along_at(at.file, at.line, x, tpi_apply(at, &tpi_op_argtopk, TPI_IN(x), &a),
+                            axis);
 }
 
 /* Is it an axis of a good operand? If not tpi_apply refuses. */

@@ -55,7 +55,7 @@ static void test_fill(TPK_E *p, int64_t n, int kind)
 }
 
 /* Index of the first element whose bits differ, all NaNs being one value; -1 if none. */
-static int64_t test_differs(const TPK_E *a, const TPK_E *b, int64_t n)
+static inline int64_t test_differs(const TPK_E *a, const TPK_E *b, int64_t n)
 {
     for (int64_t i = 0; i < n; i++) {
         if (memcmp(&a[i], &b[i], sizeof a[i]) != 0 && (a[i] == a[i] || b[i] == b[i])) {
@@ -76,14 +76,14 @@ static void *test_room(size_t bytes)
 }
 
 /* The workspace ends where it says: what lies behind it is looked at afterwards. */
-static void *test_workspace(size_t bytes)
+static inline void *test_workspace(size_t bytes)
 {
     unsigned char *const p = test_room(bytes + 64);
     memset(p, 0xa5, bytes + 64);
     return p;
 }
 
-static int test_overrun(const void *ws, size_t bytes)
+static inline int test_overrun(const void *ws, size_t bytes)
 {
     const unsigned char *const p = ws;
     for (size_t i = 0; i < 64; i++) {

@@ -106,7 +106,8 @@ tpi_val tpi_export_argtopk(tpi_export *x, const tp_tensor *t)
     tpi_put(x, "TopK", TPI_V(in_order(x, t, "TopK"), k));
     const tpi_val y = tpi_put_result(x, TP_I64);
     tpi_put_shared(x, t);
-    return y;
+    const int64_t from = tpi_attr_int(t, "from");
+    return from ? tpi_cut(x, y, tpi_attr_int(t, "axis"), tpi_int(x, from), k, 1) : y;
 }
 
 tpi_val tpi_export_cumsum(tpi_export *x, const tp_tensor *t)
