@@ -23,7 +23,7 @@ set(tapir_hot_sources
   run/cut_run run/exec_tiles run/tile_block run/tile_run)
 set(tapir_hot_op_sources
   control/block_call control/block_trace control/control control/turn
-  ir/block ir/op_rules op/add_rows op/apply op/binary op/elem_fast op/give op/matmul op/turn_values
+  ir/block ir/op_rules op/add_rows op/apply op/binary op/elem_fast op/give op/matmul op/sort op/turn_values
   op/unary)
 foreach(list IN ITEMS tapir_hot_sources tapir_hot_op_sources)
   list(TRANSFORM ${list} PREPEND "${PROJECT_SOURCE_DIR}/src/")

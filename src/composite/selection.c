@@ -1,8 +1,6 @@
 /* Elements by their place in the order along an axis. NaN is above every number. */
 #include "composite/composite.h"
 
-#include <math.h>
-
 /* The k-th of what is sorted, counted from 1: a number or a size. */
 static tp_tensor *row(tpi_at at, tp_tensor *sorted, int axis, int64_t k, bool keep)
 {
@@ -83,11 +81,11 @@ typedef struct between {
 
 static between find_by_number(tpi_at at, tp_tensor *x, double q, int axis, bool keep)
 {
-    const double place = (double)(x->shape[axis] - 1) * q, below = floor(place);
-    const int64_t first = (int64_t)below, n = (int64_t)ceil(place) - first + 1;
+    const double place = (double)(x->shape[axis] - 1) * q;
+    const int64_t first = (int64_t)place, n = (double)first < place ? 2 : 1;
     tp_tensor *two = tpi_sorted_part(at, x, axis, first, first + n);
     return (between){row(at, two, axis, 1, keep), row(at, two, axis, n, keep),
-                     tp_scalar_like(x, place - below)};
+                     tp_scalar_like(x, place - (double)first)};
 }
 
 static between find_by_size(tpi_at at, tp_tensor *x, double q, int axis, bool keep)

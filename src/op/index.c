@@ -2,6 +2,7 @@
 #include "ir/factors.h"
 #include "kernel/text/elem.h"
 #include "kernel/text/vec.h"
+#include "op/set_calls.h"
 #include "op/sizes.h"
 #include "tapir/indexing.h"
 
@@ -27,7 +28,7 @@ static const tpi_attr axis_table[] = {
 /* One of the ops on x, index and, when there are three operands, src. Those of slices take any sizes.
  * y_read: the gradient's rule reads the values of the result. */
 #define INDEX(name_, n_in_, rule, y_read, factors_, updates_, isa, ...)                        \
-    static const tpi_call name_##_calls[TP_N_DTYPES] = {__VA_ARGS__};                          \
+    static const tpi_call name_##_calls[TP_N_DTYPES + 2 * TPI_N_SETS] = {__VA_ARGS__};         \
     const tpi_op tpi_op_##name_ = {.name = #name_,                                             \
                                    .code = TPI_OP_##name_,                                     \
                                    .n_in = n_in_,                                              \
@@ -282,7 +283,9 @@ static void scatter_grad(tpi_grad *g)
 
 INDEX(scatter_add, 3, scatter_add_grad, false, slice_factors, BY_ADDING, 0,
       TPI_NUMBERS(scatter_add));
-INDEX(scatter, 3, scatter_grad, false, slice_factors, BY_SETTING, 0, TPI_MOVED(scatter));
+TPI_DECLARE_F32_AVX2(scatter);
+INDEX(scatter, 3, scatter_grad, false, slice_factors, BY_SETTING, TPI_ISA_of_op,
+      TPI_MOVED(scatter), TPI_F32_AVX2(scatter));
 
 tp_tensor *tp_scatter_add_at(const char *file, int line, tp_tensor *x, tp_tensor *index,
                              tp_tensor *src, int axis)

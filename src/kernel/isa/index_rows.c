@@ -11,11 +11,6 @@
 #include "kernel/text/index.h"
 #undef T
 #undef S
-#define T tpk_f32
-#define S f32
-#include "kernel/text/sort.h"
-#undef T
-#undef S
 #define CALL(name, t)                                                                          \
     int64_t TPI_ISA_NAME(tpi_isa_##name##_f32)(const tpk_view *in, const tpk_view *out,        \
                                                const int64_t *attr)                            \
@@ -24,5 +19,11 @@
     }
 CALL(gather, u32)
 CALL(take_along, u32)
+#if !defined(__AVX512F__)
+CALL(scatter, u32)
+#define T tpk_f32
+#define S f32
+#include "kernel/text/sort.h"
 CALL(argtopk, f32)
+#endif
 #endif

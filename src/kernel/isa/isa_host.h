@@ -38,6 +38,7 @@ extern const tpk_library TPI_ISA_NAME(tpi_isa_conv_library);
                                      const int64_t *attr)
 TPI_ISA_CALL(tpi_isa_gather);
 TPI_ISA_CALL(tpi_isa_take_along);
+TPI_ISA_CALL(tpi_isa_scatter);
 TPI_ISA_CALL(tpi_isa_argtopk);
 TPI_ISA_CALL(tpi_isa_max_pool);
 TPI_ISA_CALL(tpi_isa_max_pool_dx);

@@ -74,6 +74,24 @@ static __attribute__((unused)) int64_t tpk_index_check(const tpk_view *index, in
     return 0;
 }
 
+/* The n indices from position i on, without gaps. */
+TPK_OUT void tpk_index_copy(const tpk_view *index, int64_t i, int64_t n, int64_t *to)
+{
+    const int64_t last = index->rank - 1;
+    const int64_t row = last < 0 ? 1 : index->n[last], step = last < 0 ? 0 : index->s[last];
+    for (int64_t k = 0, m; k < n; k += m) {
+        const int64_t *from = (const int64_t *)index->p + (i + k) % row * step;
+        m = row - (i + k) % row < n - k ? row - (i + k) % row : n - k;
+        for (int64_t axis = last - 1, left = (i + k) / row; axis >= 0; axis--) {
+            from += left % index->n[axis] * index->s[axis];
+            left /= index->n[axis];
+        }
+        for (int64_t j = 0; j < m; j++) {
+            to[k + j] = from[j * step];
+        }
+    }
+}
+
 /* Are these axes one run of elements? */
 static __attribute__((unused)) int tpk_index_packed(int64_t rank, const int64_t *n,
                                                     const int64_t *s)
@@ -310,10 +328,10 @@ FN(index_pick_some)(int64_t n, const tpk_index_some *some, const T *x, int64_t s
     }
 }
 
-/* y[a, i] = x[a, index[i] * step], for places a of outer axes. */
+/* y[a, i] = x[a, index[i] * step], for places a of outer axes; rows of y are `width` apart. */
 static __attribute__((unused)) void
 FN(index_pick_rows)(int64_t rank, const int64_t *n, const int64_t *s, const T *x, int64_t size,
-                    int64_t step, int64_t count, const int64_t *index, T *y)
+                    int64_t step, int64_t count, const int64_t *index, int64_t width, T *y)
 {
     const int64_t rows = tpk_index_count(rank, n);
     const int64_t *const steps[1] = {s};
@@ -327,9 +345,9 @@ FN(index_pick_rows)(int64_t rank, const int64_t *n, const int64_t *s, const T *x
         }
         for (int64_t r = 0; r < rows; r++) {
             if (few) {
-                FN(index_pick)(m, index + i, x + offset[0], size, step, y + r * count + i);
+                FN(index_pick)(m, index + i, x + offset[0], size, step, y + r * width + i);
             } else {
-                FN(index_pick_some)(m, &some, x + offset[0], step, y + r * count + i);
+                FN(index_pick_some)(m, &some, x + offset[0], step, y + r * width + i);
             }
             tpk_index_step(rank, n, at, 1, steps, offset);
         }
@@ -354,12 +372,15 @@ static __attribute__((unused)) void FN(index_give)(int64_t n, const int64_t *ind
                                                    const T *restrict x, int64_t size,
                                                    int64_t row, T *restrict y, int how)
 {
-    for (int64_t i = 0; i < n; i++) {
+    const int single = row == 1 && (how == TPK_PUT_SET || how == TPK_PUT_ADD);
+    for (int64_t i = 0; single && i < n; i++) {
+        T *const to = y + (index[i] < 0 ? index[i] + size : index[i]);
+        *to = how == TPK_PUT_SET ? x[i] : FN(index_plus)(*to, x[i]);
+    }
+    for (int64_t i = single ? n : 0; i < n; i++) {
         T *const to = y + (FN(index_named)(y, index, i, n, size, row, row) - y);
         if (how != TPK_PUT_SET) {
             FN(index_meet)(row, x + i * row, 1, to, how);
-        } else if (row == 1) {
-            to[0] = x[i];
         } else if (row > 0) {
             __builtin_memcpy(to, x + i * row, (size_t)row * sizeof(T));
         }
@@ -372,36 +393,42 @@ static __attribute__((unused)) int64_t FN(gather)(const tpk_view *in, const tpk_
 {
     const tpk_view x = in[0], index = in[1];
     const int64_t axis = attr[0], size = x.n[axis], inner = x.rank - axis - 1;
-    const int64_t bad = tpk_index_check(&index, size);
-    if (bad) {
-        return bad;
-    }
-    const int64_t *const p = (const int64_t *)index.p, *const n = x.n + axis + 1;
-    const int64_t *const xs[1] = {x.s}, *const is[1] = {index.s};
+    const int64_t *const n = x.n + axis + 1, *const s = x.s + axis + 1;
+    const int64_t *const xs[1] = {x.s};
     const int64_t outer = tpk_index_count(axis, x.n), row = tpk_index_count(inner, n);
     const int64_t count = tpk_index_count(index.rank, index.n);
-    int64_t xat[8] = {0}, iat[8] = {0}, xo[1] = {0}, io[1] = {0};
-    const int packed = tpk_index_packed(inner, n, x.s + axis + 1) &&
-                       tpk_index_packed(index.rank, index.n, index.s);
-    T *y = (T *)out->p;
-    if (packed && row == 1) {
-        FN(index_pick_rows)
-        (axis, x.n, x.s, (const T *)x.p, size, x.s[axis], count, p, y);
-        return 0;
-    }
-    for (int64_t a = 0; a < outer; a++) {
-        if (packed) {
-            FN(index_take)(count, p, (const T *)x.p + xo[0], size, x.s[axis], row, y);
-            y += count * row;
+    const int packed = tpk_index_packed(inner, n, s),
+              read = !tpk_index_packed(index.rank, index.n, index.s);
+    int64_t at[8] = {0}, offset[1] = {0}, some[TPK_INDEX_SOME];
+    for (int64_t i = 0, m; i < count; i += m) {
+        const int64_t *p = some;
+        T *y = (T *)out->p + i * row;
+        m = read && count - i > TPK_INDEX_SOME ? TPK_INDEX_SOME : count - i;
+        if (read) {
+            tpk_index_copy(&index, i, m, some);
+        } else {
+            p = (const int64_t *)index.p;
         }
-        for (int64_t i = 0; i < count && !packed; i++) {
-            const int64_t j = p[io[0]] < 0 ? p[io[0]] + size : p[io[0]];
-            FN(index_row)
-            (inner, n, x.s + axis + 1, (const T *)x.p + xo[0] + j * x.s[axis], y, TPK_PUT_SET);
-            y += row;
-            tpk_index_step(index.rank, index.n, iat, 1, is, io);
+        const int64_t bad = tpk_index_bad(m, p, size);
+        if (bad < m) {
+            return 1 + i + bad;
         }
-        tpk_index_step(axis, x.n, xat, 1, xs, xo);
+        if (packed && row == 1) {
+            FN(index_pick_rows)
+            (axis, x.n, x.s, (const T *)x.p, size, x.s[axis], m, p, count, y);
+            continue;
+        }
+        for (int64_t a = 0; a < outer; a++, y += count * row) {
+            const T *const from = (const T *)x.p + offset[0];
+            if (packed) {
+                FN(index_take)(m, p, from, size, x.s[axis], row, y);
+            }
+            for (int64_t k = 0; k < m && !packed; k++) {
+                const int64_t j = p[k] < 0 ? p[k] + size : p[k];
+                FN(index_row)(inner, n, s, from + j * x.s[axis], y + k * row, TPK_PUT_SET);
+            }
+            tpk_index_step(axis, x.n, at, 1, xs, offset);
+        }
     }
     return 0;
 }
@@ -474,13 +501,14 @@ static __attribute__((unused)) int64_t FN(scatter_min)(const tpk_view *in, const
 }
 
 /* attr: axis.  Operands x, index:  y[a, i, b] = x[a, index[a, i, b], b]. Rows of results that have
- * the same row of indices are done together. */
+ * the same row of indices are done together; of rows of one result those of the axis before are one. */
 static __attribute__((unused)) int64_t FN(take_along)(const tpk_view *in, const tpk_view *out,
                                                       const int64_t *attr)
 {
     const tpk_view x = in[0], index = in[1];
-    const int64_t axis = attr[0], size = x.n[axis], last = x.rank - 1, row = index.n[last];
-    const int64_t step = x.s[axis], next = axis == last ? 0 : x.s[last];
+    const int64_t axis = attr[0], size = x.n[axis],
+                  last = x.rank > 1 && index.n[x.rank - 1] == 1 ? x.rank - 2 : x.rank - 1;
+    const int64_t row = index.n[last], step = x.s[axis], next = axis == last ? 0 : x.s[last];
     int64_t xs[8] = {0}, at[8] = {0}, offset[2] = {0}, outer = last;
     T *y = (T *)out->p;
     for (int64_t i = 0; i < last; i++) {
@@ -501,7 +529,7 @@ static __attribute__((unused)) int64_t FN(take_along)(const tpk_view *in, const 
                 return 1 + r * shared * row + bad;
             }
             FN(index_pick_rows)
-            (last - outer, index.n + outer, xs + outer, from, size, step, row, p, y);
+            (last - outer, index.n + outer, xs + outer, from, size, step, row, p, row, y);
         } else {
             for (int64_t k = 0; k < row; k++) {
                 const int64_t far = p[(k + 32 < row ? k + 32 : k) * index.s[last]];

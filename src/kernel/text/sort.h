@@ -33,8 +33,7 @@ typedef struct tpk_sort_room {
 } tpk_sort_room;
 
 /* Has keys from place i on; how many. */
-static __attribute__((unused)) int64_t tpk_sort_load(const tpk_sort_line *line,
-                                                     tpk_sort_room *room, int64_t i)
+TPK_OUT int64_t tpk_sort_load(const tpk_sort_line *line, tpk_sort_room *room, int64_t i)
 {
     if (room->first != i) {
         room->first = i;
@@ -187,6 +186,22 @@ static __attribute__((unused)) void tpk_sort_rest(const tpk_sort_line *line,
     tpk_sort_many(room, y, line->s, n, form->place, form->place + form->drop);
 }
 
+/* The places of a line of two keys, of which the greater begins at `second`. */
+static __attribute__((unused)) void tpk_sort_two(const tpk_sort_line *line, tpk_sort_room *room,
+                                                 uint64_t low, int64_t second)
+{
+    int64_t first = 0;
+    for (int64_t i = 0, m; i < line->n; i += m) {
+        m = tpk_sort_load(line, room, i);
+        for (int64_t k = 0; k < m; k++) {
+            const int64_t above = (int64_t)(room->key[k] - low);
+            line->y[(above ? second : first) * line->s] = i + k;
+            second += above;
+            first += 1 - above;
+        }
+    }
+}
+
 /* The places of all elements with keys from `low`, the least, to `high`, of the last key as many as `equal`, in order. */
 static __attribute__((unused)) void tpk_sort_spread(const tpk_sort_line *line,
                                                     tpk_sort_room *room, uint64_t low,
@@ -323,7 +338,8 @@ static __attribute__((unused)) int tpk_sort_by_span(const tpk_sort_line *line,
             tpk_sort_equal(line, room, &span);
             return 1;
         }
-        if ((fits && span.count <= 4 * wanted + 64) || !tpk_sort_narrow(line, room, &span)) {
+        if (wanted == line->n || (fits && span.count <= 4 * wanted + 64) ||
+            !tpk_sort_narrow(line, room, &span)) {
             if (fits) {
                 tpk_sort_found(line, room, &span);
             }
@@ -373,6 +389,7 @@ static __attribute__((unused)) void tpk_sort_one(const tpk_sort_line *line, tpk_
 {
     tpk_sort_span all = {UINT64_MAX, 0, 0, line->n}, last;
     tpk_sort_line one = *line;
+    uint64_t sum = 0;
     room->first = -1;
     if (line->from == 0 && line->to <= TPK_SORT_FEW && line->n > 64) {
         tpk_sort_first(line, room);
@@ -383,9 +400,19 @@ static __attribute__((unused)) void tpk_sort_one(const tpk_sort_line *line, tpk_
         for (int64_t k = 0; k < m; k++) {
             all.low = room->key[k] < all.low ? room->key[k] : all.low;
             all.high = room->key[k] > all.high ? room->key[k] : all.high;
+            sum += room->key[k];
         }
     }
+    if (all.high - all.low == 1 && line->to - line->from == line->n) {
+        sum -= (uint64_t)line->n * all.low;
+        tpk_sort_two(line, room, all.low, line->n - (int64_t)sum);
+        return;
+    }
     if (tpk_sort_by_span(line, room, all)) {
+        return;
+    }
+    if (line->to - line->from == line->n) {
+        tpk_sort_spread(line, room, all.low, all.high, line->n);
         return;
     }
     if (line->from == 0) {
