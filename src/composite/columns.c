@@ -68,13 +68,13 @@ static tp_tensor *places_of(tpi_at at, tp_tensor *like, const columns *c, int i)
     return tp_add(tp_unsqueeze(tap, 1), place);
 }
 
-/* Axes n, c, k0, o0, k1, o1, ... have all k first, or back. */
-static tp_tensor *turn_axes(tpi_at at, tp_tensor *x, int n, bool back)
+/* Axes n, c, k0, o0, k1, o1, ... have all k first. */
+static tp_tensor *turn_axes(tpi_at at, tp_tensor *x, int n)
 {
     int64_t perm[2 + 2 * TPI_MAX_SPATIAL] = {0, 1};
     for (int i = 0; i < n; i++) {
-        perm[back ? 2 + 2 * i : 2 + i] = back ? 2 + i : 2 + 2 * i;
-        perm[back ? 3 + 2 * i : 2 + n + i] = back ? 2 + n + i : 3 + 2 * i;
+        perm[2 + i] = 2 + 2 * i;
+        perm[2 + n + i] = 3 + 2 * i;
     }
     return tp_transpose(x, 2 + 2 * n, perm);
 }
@@ -98,20 +98,28 @@ TPI_COMPOSITE(tp_unfold, (tp_tensor * x, const tp_window *window), x, window)
     tp_tensor *y = padded ? tp_pad(x, x->rank, lo, hi, 0) : x;
     for (int i = c.n - 1; i >= 0; i--)
         y = tp_gather(y, places_of(at, x, &c, i), i + 2);
-    return tp_reshape(turn_axes(at, y, c.n, false), 3, shape);
+    return tp_reshape(turn_axes(at, y, c.n), 3, shape);
 }
 
-/* Adds up what lies at the same place, an axis after the other. y [n, c, k0, o0, ...] */
+/* Adds up what lies at the same place, tap after tap. y [n, c, k0, k1, ..., o0, o1, ...] */
 static tp_tensor *add_up(tpi_at at, tp_tensor *y, const columns *c)
 {
-    for (int i = 0; i < c->n && y->status == TP_OK; i++) {
-        int64_t shape[TP_MAX_RANK];
-        for (int k = 0; k < y->rank - 1; k++)
-            shape[k] = k < i + 2 ? y->shape[k] : k == i + 2 ? c->padded[i] : y->shape[k + 1];
-        tp_tensor *zeros = tpi_zeros(at, y, y->rank - 1, shape);
-        y = tp_scatter_add(zeros, places_of(at, y, c, i), y, i + 2);
+    int64_t shape[TP_MAX_RANK] = {y->shape[0], y->shape[1]}, flat[3] = {shape[0], shape[1]};
+    tp_tensor *index = NULL;
+    for (int i = 0; i < c->n; i++) {
+        int64_t apart[2 * TPI_MAX_SPATIAL];
+        for (int k = 0; k < c->n; k++) {
+            apart[k] = k == i ? c->taps[i] : 1;
+            apart[c->n + k] = k == i ? c->places[i] : 1;
+        }
+        tp_tensor *own = tp_reshape(tpi_beside(at, y, places_of(at, y, c, i)), 2 * c->n, apart);
+        if (index)
+            index = tp_mul(index, tpi_size_of(at, y, c->padded[i], TP_I64));
+        index = index ? tp_add(index, own) : own;
+        shape[i + 2] = c->padded[i];
     }
-    return y;
+    flat[2] = tpi_sizes_product(tpi_dims_of(y), c->n, c->padded);
+    return tp_reshape(tp_scatter_add(tpi_zeros(at, y, 3, flat), index, y, 2), 2 + c->n, shape);
 }
 
 /* The channels of x [n, channels * taps, places]; TPI_NO_DIM: it is no such thing. */
@@ -149,8 +157,7 @@ TPI_COMPOSITE(tp_fold,
         apart[2 + i] = c.taps[i];
         apart[2 + c.n + i] = c.places[i];
     }
-    x = tp_reshape(x, 2 + 2 * c.n, apart);
-    x = add_up(at, turn_axes(at, x, c.n, true), &c);
+    x = add_up(at, tp_reshape(x, 2 + 2 * c.n, apart), &c);
     for (int i = 0; i < c.n; i++)
         if (c.window.pad_lo.v[i] || c.window.pad_hi.v[i])
             x = tpi_slice(at, x, i + 2, c.window.pad_lo.v[i], c.window.pad_hi.v[i], 1);
