@@ -13,20 +13,41 @@ static tp_tensor *along_first(tpi_at at, tp_tensor *like, int64_t size, int rank
     return rank == 1 ? number : tp_reshape(number, rank, shape);
 }
 
-/* Places along an axis of x, counted from its start. Those out of range are refused here: in one number with
- * others they would be other places. */
-static tp_tensor *counted(tpi_at at, tp_tensor *x, int axis, tp_tensor *index)
+/* Places along some axes as one number, in which the last axis is the fastest. */
+typedef struct joint {
+    tp_tensor *number; /* NULL: of no axis yet */
+    tp_tensor *out;    /* which are out of range; NULL: none, or they were refused */
+} joint;
+
+/* Places along an axis of x, counted from its start. Those out of range would be other places in one number with
+ * others: what is here is refused here, in a graph they become a number that is out of range. */
+static tp_tensor *counted(tpi_at at, tp_tensor *x, int axis, tp_tensor *index, joint *j)
 {
-    return tp_gather(along_first(at, x, x->shape[axis], 1), tpi_as_index(at, index), 0);
+    index = tpi_as_index(at, index);
+    if (!index->graph)
+        return tp_gather(along_first(at, x, x->shape[axis], 1), index, 0);
+    tp_tensor *size = tp_extent(x, 1, (int64_t[]){axis}, TP_I64),
+              *zero = tpi_whole(at, index, 0);
+    tp_tensor *place = tp_where(tp_lt(index, zero), tp_add(index, size), index);
+    tp_tensor *out = tp_or(tp_lt(place, zero), tp_ge(place, size));
+    j->out = j->out ? tp_or(j->out, out) : out;
+    return place;
 }
 
-/* The number with places along one more axis of x, which then is the fastest; NULL: along the first. */
-static tp_tensor *joined(tpi_at at, tp_tensor *x, int axis, tp_tensor *number, tp_tensor *place)
+/* Places along one more axis of x. */
+static void join(tpi_at at, tp_tensor *x, int axis, tp_tensor *place, joint *j)
 {
-    if (!number)
-        return place;
-    tp_tensor *size = tp_extent(x, 1, (int64_t[]){axis}, TP_I64);
-    return tp_add(tp_mul(number, size), place);
+    tp_tensor *size = j->number ? tp_extent(x, 1, (int64_t[]){axis}, TP_I64) : NULL;
+    j->number = size ? tp_add(tp_mul(j->number, size), place) : place;
+}
+
+/* Places along the first n axes of x. */
+static tp_tensor *number_of(tpi_at at, tp_tensor *x, int n, const joint *j)
+{
+    int64_t axes[TP_MAX_RANK];
+    for (int i = 0; i < n; i++)
+        axes[i] = i;
+    return j->out ? tp_where(j->out, tp_extent(x, n, axes, TP_I64), j->number) : j->number;
 }
 
 /* x with its first n axes as one. */
@@ -107,16 +128,17 @@ static tp_tensor *put_along(tpi_at at, const char *what, tp_tensor *x, tp_tensor
     if (failed)
         return failed;
     see_together(at, 3, t);
-    tp_tensor *number = NULL;
+    joint j = {NULL};
     for (int i = 0; i < x->rank; i++) {
         const bool is_axis = i == tpi_axis(axis, x->rank);
         tp_tensor *place = is_axis ? t[1] : along_first(at, t[1], index->shape[i], x->rank - i);
         if (is_axis || (x->shape[i] != index->shape[i] && !both_numbers(x, index, i)))
-            place =
-                counted(at, t[0], i, place); /* there are no more than in x, as a run sees */
-        number = joined(at, t[0], i, number, place);
+            place = counted(at, t[0], i, place,
+                            &j); /* there are no more than in x, as a run sees */
+        join(at, t[0], i, place, &j);
     }
-    tp_tensor *y = scattered(at, tp_flatten(t[0], 0), number, t[2], how);
+    tp_tensor *y =
+        scattered(at, tp_flatten(t[0], 0), number_of(at, t[0], x->rank, &j), t[2], how);
     return tp_reshape(y, x->rank, x->shape);
 }
 
@@ -156,14 +178,15 @@ static tp_tensor *refuse_indices(tpi_at at, tp_tensor *x, int n, tp_tensor *cons
 
 TPI_COMPOSITE(tp_index_by, (tp_tensor * x, int n, tp_tensor *const *index), x, n, index)
 {
-    tp_tensor *t[TP_MAX_RANK + 1], *number = NULL, *failed = refuse_indices(at, x, n, index, t);
+    joint j = {NULL};
+    tp_tensor *t[TP_MAX_RANK + 1], *failed = refuse_indices(at, x, n, index, t);
     if (failed)
         return failed;
     if (n == 1)
         return tp_gather(x, index[0], 0);
     for (int i = 0; i < n; i++)
-        number = joined(at, t[0], i, number, counted(at, t[0], i, t[i + 1]));
-    return tp_gather(front_joined(at, t[0], n), number, 0);
+        join(at, t[0], i, counted(at, t[0], i, t[i + 1], &j), &j);
+    return tp_gather(front_joined(at, t[0], n), number_of(at, t[0], n, &j), 0);
 }
 
 /* ---- coordinates along an axis of the index --------------------------------------------------------- */
@@ -189,13 +212,13 @@ static int axes_told(tpi_at at, const char *what, const tp_tensor *x, const tp_t
 /* Places [b..., i...] of an index [b..., i..., k]. */
 static tp_tensor *told(tpi_at at, tp_tensor *x, tp_tensor *index, int batch, int n)
 {
-    tp_tensor *number = NULL;
+    joint j = {NULL};
     for (int i = 0; i < n; i++) {
         tp_tensor *place = i < batch ? along_first(at, x, x->shape[i], index->rank - 1 - i)
-                                     : counted(at, x, i, tp_select(index, -1, i - batch));
-        number = joined(at, x, i, number, place);
+                                     : counted(at, x, i, tp_select(index, -1, i - batch), &j);
+        join(at, x, i, place, &j);
     }
-    return number;
+    return number_of(at, x, n, &j);
 }
 
 TPI_COMPOSITE(tp_gather_nd, (tp_tensor * x, tp_tensor *index, int batch), x, index, batch)
