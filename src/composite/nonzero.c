@@ -51,16 +51,10 @@ static tp_tensor *first_of(tpi_at at, tp_tensor *all, many m)
                      : tp_slice(all, 0, 0, m.n, 1);
 }
 
-/* Of chosen [n]: the places of those that are, in order, and behind them 0. */
+/* Of chosen [n]: the places of those that are, in order, and behind them the others. */
 static tp_tensor *places_first(tpi_at at, tp_tensor *chosen)
 {
-    if (tp_failed(chosen))
-        return chosen;
-    const int64_t n = chosen->shape[0], room = tpi_dim_add(tpi_dims_of(chosen), n, 1);
-    tp_tensor *is = tp_cast(chosen, TP_I64), *places = tpi_iota(at, is, n);
-    tp_tensor *last = tp_extent(chosen, 1, (int64_t[]){0}, TP_I64); /* for what is not chosen */
-    tp_tensor *to = tp_where(chosen, tp_cumsum(is, 0, true, false), last);
-    return tp_scatter(tpi_zeros(at, is, 1, &room), to, places, 0);
+    return tp_argsort(chosen, 0, true);
 }
 
 static tp_tensor *places_of(tpi_at at, tp_tensor *chosen)
@@ -130,21 +124,25 @@ TPI_COMPOSITE(tp_masked_select, (tp_tensor * x, tp_tensor *mask), x, mask)
 
 /* ---- unique ----------------------------------------------------------------------------------------- */
 
-/* Of places i [n] the neighbours i + by that are there, else i itself. */
-static tp_tensor *neighbour(tpi_at at, tp_tensor *i, int by)
+/* Rows moved on by one along the first axis, or back, and `value` where none comes to. */
+static tp_tensor *moved(tpi_at at, tp_tensor *row, bool back, double value)
 {
-    tp_tensor *end = tp_extent(i, 1, (int64_t[]){0}, TP_I64), *one = tpi_whole(at, i, 1);
-    return by < 0 ? tp_max(tp_sub(i, one), tpi_whole(at, i, 0))
-                  : tp_min(tp_add(i, one), tp_sub(end, one));
+    int64_t lo[TP_MAX_RANK] = {0}, hi[TP_MAX_RANK] = {0};
+    (back ? hi : lo)[0] = 1;
+    tp_tensor *longer = tp_pad(row, tp_rank(row), lo, hi, value);
+    return back ? tp_slice(longer, 0, 1, TP_END, 1) : tp_slice(longer, 0, 0, -1, 1);
 }
 
 /* Which of sorted rows [n, ...] differ from the one before. */
-static tp_tensor *begins(tpi_at at, tp_tensor *row, tp_tensor *i)
+static tp_tensor *begins(tpi_at at, tp_tensor *row)
 {
-    tp_tensor *differs = tp_ne(row, tp_gather(row, neighbour(at, i, -1), 0));
+    tp_tensor *differs = tp_ne(row, moved(at, row, false, 0));
     if (tp_rank(differs) == 2)
         differs = tp_reduce_max(differs, TP_DIMS(1), false);
-    return tp_or(tp_eq(i, tpi_whole(at, i, 0)), differs);
+    if (tp_failed(differs))
+        return differs;
+    tp_tensor *none = tp_cast(tpi_whole(at, differs, 0), TP_BOOL);
+    return tp_or(moved(at, tp_broadcast(none, 1, differs->shape), false, 1), differs);
 }
 
 /* The places of rows [n] or [n, width] in their order, by their first element, then by the second ...; equal
@@ -170,12 +168,10 @@ static kinds kinds_of(tpi_at at, tp_tensor *row)
     tp_tensor *order = order_of(at, row);
     if (tp_failed(order))
         return (kinds){order, order, order};
-    tp_tensor *i = tpi_iota(at, order, order->shape[0]);
-    tp_tensor *is = begins(at, tp_gather(row, order, 0), i);
+    tp_tensor *is = begins(at, tp_gather(row, order, 0));
     const many m = how_many(at, is);
-    tp_tensor *from = first_of(at, places_first(at, is), m), *next = neighbour(at, i, 1);
-    tp_tensor *ends = tp_or(tp_eq(i, next), tp_gather(is, next, 0));
-    tp_tensor *to = first_of(at, places_first(at, ends), m), *one = tpi_whole(at, i, 1);
+    tp_tensor *from = first_of(at, places_first(at, is), m), *ends = moved(at, is, true, 1);
+    tp_tensor *to = first_of(at, places_first(at, ends), m), *one = tpi_whole(at, order, 1);
     tp_tensor *kind = tp_sub(tp_cumsum(tp_cast(is, TP_I64), 0, false, false), one);
     return (kinds){.first = tp_gather(order, from, 0),
                    .kind = tp_scatter(order, order, kind, 0),
