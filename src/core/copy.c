@@ -27,31 +27,7 @@ static int simplify(int rank, const int64_t *shape, const int64_t *dst_stride,
     return n;
 }
 
-/* memcpy of a constant size is one move, and asks for no alignment. */
-#define COPY_ROW(size)                                                                         \
-    for (int64_t i = 0; i < a->n; i++)                                                         \
-        memcpy(dst + i * a->dst * (size), src + i * a->src * (size), (size));                  \
-    break;
-
-static void copy_row(size_t size, const axis *a, char *dst, const char *src)
-{
-    if (a->dst == 1 && a->src == 1) {
-        memcpy(dst, src, (size_t)a->n * size);
-        return;
-    }
-    switch (size) {
-    case 1:
-        COPY_ROW(1)
-    case 2:
-        COPY_ROW(2)
-    case 4:
-        COPY_ROW(4)
-    default:
-        COPY_ROW(8)
-    }
-}
-
-/* ---- transposing ------------------------------------------------------------------------------- */
+/* ---- rows -------------------------------------------------------------------------------------- */
 
 typedef uint32_t words __attribute__((vector_size(16)));
 
@@ -70,6 +46,47 @@ static words load(const char *p)
     memcpy(&v, p, sizeof v);
     return v;
 }
+
+/* How many of n elements of four bytes are copied, of a row of which every other one is; what lies behind the last is
+ * not read. */
+static int64_t every_other(int64_t n, char *dst, const char *src)
+{
+    int64_t i = 0;
+    for (; i + 4 < n; i += 4) {
+        const words a = load(src + 8 * i), b = load(src + 8 * i + sizeof a);
+        const words y = PICK(a, b, 0, 2, 4, 6);
+        memcpy(dst + 4 * i, &y, sizeof y);
+    }
+    return i;
+}
+
+/* memcpy of a constant size is one move, and asks for no alignment. */
+#define COPY_ROW(size)                                                                         \
+    for (int64_t i = first; i < a->n; i++)                                                     \
+        memcpy(dst + i * a->dst * (size), src + i * a->src * (size), (size));                  \
+    break;
+
+static void copy_row(size_t size, const axis *a, char *dst, const char *src)
+{
+    if (a->dst == 1 && a->src == 1) {
+        memcpy(dst, src, (size_t)a->n * size);
+        return;
+    }
+    const int64_t first =
+        size == 4 && a->dst == 1 && a->src == 2 ? every_other(a->n, dst, src) : 0;
+    switch (size) {
+    case 1:
+        COPY_ROW(1)
+    case 2:
+        COPY_ROW(2)
+    case 4:
+        COPY_ROW(4)
+    default:
+        COPY_ROW(8)
+    }
+}
+
+/* ---- transposing ------------------------------------------------------------------------------- */
 
 /* Four by four elements of four bytes: rows are `to` and `from` bytes apart. */
 static inline void turn_four(char *dst, int64_t to, const char *src, int64_t from)
