@@ -52,7 +52,15 @@ static __attribute__((unused)) void FN(sums_beside)(const T *x, int64_t lane_x, 
                                                     T *y, int64_t sy, int64_t n, int64_t lanes,
                                                     int64_t exclusive)
 {
-    T sum[FN(scan_lanes)];
+    T sum[FN(scan_lanes)], all = x[0];
+    for (int64_t i = 0; lanes == 1 && i < n; i++, x += sx, y += sy) {
+        const T before = all;
+        all = i ? TPK_CAT(tpk_add_, S)(before, x[0]) : before;
+        y[0] = !exclusive ? all : i ? before : 0;
+    }
+    if (lanes == 1) {
+        return;
+    }
     for (int64_t l = 0; l < lanes; l++) {
         sum[l] = x[l * lane_x];
         y[l] = exclusive ? 0 : sum[l];
