@@ -128,7 +128,7 @@ static tp_tensor *put_along(tpi_at at, const char *what, tp_tensor *x, tp_tensor
     if (failed)
         return failed;
     see_together(at, 3, t);
-    joint j = {NULL};
+    joint j = {NULL, NULL};
     for (int i = 0; i < x->rank; i++) {
         const bool is_axis = i == tpi_axis(axis, x->rank);
         tp_tensor *place = is_axis ? t[1] : along_first(at, t[1], index->shape[i], x->rank - i);
@@ -178,7 +178,7 @@ static tp_tensor *refuse_indices(tpi_at at, tp_tensor *x, int n, tp_tensor *cons
 
 TPI_COMPOSITE(tp_index_by, (tp_tensor * x, int n, tp_tensor *const *index), x, n, index)
 {
-    joint j = {NULL};
+    joint j = {NULL, NULL};
     tp_tensor *t[TP_MAX_RANK + 1], *failed = refuse_indices(at, x, n, index, t);
     if (failed)
         return failed;
@@ -212,7 +212,7 @@ static int axes_told(tpi_at at, const char *what, const tp_tensor *x, const tp_t
 /* Places [b..., i...] of an index [b..., i..., k]. */
 static tp_tensor *told(tpi_at at, tp_tensor *x, tp_tensor *index, int batch, int n)
 {
-    joint j = {NULL};
+    joint j = {NULL, NULL};
     for (int i = 0; i < n; i++) {
         tp_tensor *place = i < batch ? along_first(at, x, x->shape[i], index->rank - 1 - i)
                                      : counted(at, x, i, tp_select(index, -1, i - batch), &j);
