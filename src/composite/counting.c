@@ -16,7 +16,8 @@ static tp_tensor *before_each(tpi_at at, tp_tensor *a, tp_tensor *v, bool first)
     tp_tensor *size = tp_extent(first ? a : v, 1, (int64_t[]){last}, TP_I64);
     tp_tensor *is_a = first ? tp_lt(order, size) : tp_ge(order, size);
     tp_tensor *so_far = tp_cumsum(tp_cast(is_a, TP_I64), last, false, false);
-    tp_tensor *of_all = tp_take_along(so_far, tp_argsort(order, last, false), last);
+    tp_tensor *of_all = last == 0 ? tp_scatter(so_far, order, so_far, 0)
+                                  : tp_put_along(so_far, order, so_far, last);
     return first ? tpi_slice(at, of_all, last, n, 0, 1) : tpi_slice(at, of_all, last, 0, n, 1);
 }
 
