@@ -3,6 +3,7 @@
  * and backward; indices out of range fail the run. */
 #include "op_random.h"
 #include "tapir/graph.h"
+#include "tapir/indexing.h"
 #include "tapir/nn.h"
 
 typedef struct inputs {
@@ -221,6 +222,46 @@ static void a_bad_index_fails_the_run(void **state)
     }
 }
 
+/* A coordinate that is out of range is no other place, however far it is. */
+static void a_bad_coordinate_fails_the_run(void **state)
+{
+    tp_ctx *tp = *state;
+    static const tp_engine engines[] = {TP_ENGINE_REFERENCE, TP_ENGINE_TILES, TP_ENGINE_C};
+    static const int64_t bad[][2] = {
+        {3,                 0        },
+        {0,                 4        },
+        {-4,                0        },
+        {0,                 -5       },
+        {INT64_MIN,         0        },
+        {INT64_C(1) << 62,  0        },
+        {1,                 INT64_MAX},
+        {INT64_MAX / 4 + 1, 0        }
+    };
+    for (int e = 0; e < 3; e++) {
+        tp_graph *g = tp_graph_new(tp);
+        tp_tensor *x = tp_placeholder(g, "x", TP_F32, TP_DIMS(tp_symbol(g, "n"), 4));
+        tp_tensor *i = tp_placeholder(g, "i", TP_I64, TP_DIMS(1, 2));
+        tp_name(tp_gather_nd(x, i, 0), "y");
+        const char *const feeds[] = {"x", "i"}, *const fetch = "y";
+        tp_program *p = tp_graph_compile(g, 2, feeds, 1, &fetch,
+                                         &(tp_compile_options){.engine = engines[e]});
+        assert_non_null(p);
+        tp_tensor *in[] = {tp_arange(tp, TP_F32, 12, 0, 1), NULL}, *out;
+        in[0] = tp_reshape(in[0], TP_DIMS(3, 4));
+        for (size_t k = 0; k < sizeof bad / sizeof *bad; k++) {
+            in[1] = tp_tensor_new(tp, TP_I64, TP_DIMS(1, 2), bad[k]);
+            assert_int_equal(tp_program_run(p, in, &out), TP_E_VALUE);
+            EXPECT_ERROR(tp, TP_E_VALUE,
+                         ": gather: index 12 at position 0 is out of range for size 12");
+        }
+        in[1] = tp_tensor_new(tp, TP_I64, TP_DIMS(1, 2), (int64_t[]){-3, -1});
+        assert_int_equal(tp_program_run(p, in, &out), TP_OK);
+        assert_true(tp_item(out) == 3);
+        tp_program_free(p);
+        tp_graph_free(g);
+    }
+}
+
 /* One element of a constant, at a size: its own size is known, and yet there is nothing to fold. */
 static void a_constant_is_cut_where_the_run_says(void **state)
 {
@@ -310,6 +351,7 @@ int main(void)
         CASE(reference_runs_give_eager_bits),
         CASE(c_programs_give_eager_bits),
         CASE(a_bad_index_fails_the_run),
+        CASE(a_bad_coordinate_fails_the_run),
         CASE(a_constant_is_cut_where_the_run_says),
         CASE(a_slice_that_is_not_there_fails_the_run),
         cmocka_unit_test(memory_may_be_out_anywhere),
