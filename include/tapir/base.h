@@ -157,7 +157,7 @@ TP_API void tp_free(tp_ctx *tp, void *p);
 /* ---- errors ------------------------------------------------------------------------- */
 
 /* The first error since tp_open or tp_clear_error; TP_OK when there was none. Errors are values and nothing is printed,
- * unless the environment has TAPIR_LOG=error: then each is a line on standard error when it is made. */
+ * unless the environment has TAPIR_LOG=error: then the first of each call is a line on standard error. */
 TP_API tp_status tp_error(const tp_ctx *tp);
 /* Its text: "net.c:41: matmul: inner sizes differ: a [32, 784], b [768, 128]"; "" when there
  * was none. Valid until tp_clear_error or tp_close. */

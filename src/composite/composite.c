@@ -68,9 +68,11 @@ tp_tensor *tpi_refuse_integer(tpi_at at, const char *what, const tp_tensor *x, c
 
 bool tpi_is_here(const tp_tensor *t)
 {
+    if (t->status != TP_OK || t->graph || !t->data)
+        return false;
     const bool later = t->ctx->tracing && t->flags & TPI_VARIABLE; /* a turn may assign it */
-    return t->status == TP_OK && !t->graph && t->data && !later && !(t->flags & TPI_LAZY) &&
-           !(t->buf && t->buf->assigned) && t->flags & TPI_CONTIGUOUS;
+    return !later && !(t->flags & TPI_LAZY) && !(t->buf && t->buf->assigned) &&
+           t->flags & TPI_CONTIGUOUS;
 }
 
 int64_t tpi_whole_at(const tp_tensor *t, int64_t i)

@@ -516,8 +516,9 @@ static tp_tensor *float_floor_div(tpi_at at, tp_tensor *a, tp_tensor *b)
     other = tp_and(other, tp_ne(rest, zero));
     tp_tensor *whole = tp_div(tp_sub(a, rest), b);
     whole = tp_round(tp_sub(whole, tp_cast(other, tp_dtype_of(a))));
-    tp_tensor *signed_zero = tp_detach(tp_mul(quotient, zero));
-    whole = tp_where(tp_eq(whole, zero), signed_zero, whole);
+    tp_tensor *none = tp_eq(whole, zero); /* then the quotient is finite */
+    tp_tensor *signed_zero = tp_detach(tp_mul(tp_where(none, quotient, zero), zero));
+    whole = tp_where(none, signed_zero, whole);
     return tp_where(tp_eq(b, zero), tp_floor(quotient), whole);
 }
 

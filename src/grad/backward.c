@@ -265,7 +265,7 @@ static tp_tensor *check_x(tpi_at at, const tp_tensor *y, int i, tp_tensor *x)
 /* Is y computed from x inside a call only? No gradient is found there, and zeros would be wrong. */
 static tp_tensor *refuse_inside(const tpi_sweep *s, tp_tensor *y, int i, const tp_tensor *x)
 {
-    tpi_nodes all = {.ctx = s->ctx};
+    tpi_nodes all = {.ctx = s->ctx, .folded = s->nodes.folded};
     tp_tensor *failed = NULL;
     if (!x)
         return NULL;
@@ -351,12 +351,10 @@ static tp_tensor *refuse_around(tpi_at at, tp_tensor *y, int i, tp_tensor *x)
 }
 
 /* What is asked for is marked; failed ones are in dx. */
-static tp_status mark_xs(tpi_sweep *s, tp_tensor *y, int n, tp_tensor *const *xs,
-                         tp_tensor **dx)
+static tp_status mark_xs(tpi_sweep *s, tpi_unrecorded *u, tp_tensor *y, int n,
+                         tp_tensor *const *xs, tp_tensor **dx)
 {
     tp_status status = TP_OK;
-    tpi_unrecorded u;
-    tpi_unrecorded_start(&u, s->ctx, y);
     for (int i = 0; i < n; i++) {
         tp_tensor *node = dx[i] ? NULL : as_node(s, y, xs[i]);
         if (node && node->status != TP_OK)
@@ -365,12 +363,11 @@ static tp_status mark_xs(tpi_sweep *s, tp_tensor *y, int n, tp_tensor *const *xs
             s->depends[node->slot] = true;
         else if (!dx[i] && s->met)
             dx[i] = refuse_inside(s, y, i, node);
-        if (!dx[i] && tpi_misses(&u, xs[i]))
-            dx[i] = tpi_refuse_late(&u, s->at, "tp_grad", i);
+        if (!dx[i] && tpi_misses(u, xs[i]))
+            dx[i] = tpi_refuse_late(u, s->at, "tp_grad", i);
         if (dx[i])
             status = (tp_status)dx[i]->status;
     }
-    tpi_nodes_free(&u.nodes);
     return status;
 }
 
@@ -398,14 +395,20 @@ static tp_status grads(tpi_at at, tp_tensor *y, tp_tensor *dy, int n, tp_tensor 
         dx[i] = dx[i] ? dx[i] : refuse_around(at, y, i, xs[i]);
     }
     tpi_sweep s;
+    tpi_unrecorded u;
+    tpi_unrecorded_start(&u, ctx, y);
+    for (int i = 0; i < n; i++) /* first: it may unfold what the sweep has as one node */
+        tpi_misses(&u, xs[i]);
     if (dy->status != TP_OK || !tpi_sweep_start(&s, ctx, at, 1, &y, 0, NULL, inside)) {
+        tpi_nodes_free(&u.nodes);
         for (int i = 0; i < n; i++)
             dx[i] = dy->status != TP_OK ? dy : &ctx->nil;
         return (tp_status)dx[0]->status;
     }
     tpi_aside older;
     tpi_error_aside(ctx, &older);
-    tp_status status = mark_xs(&s, y, n, xs, dx);
+    tp_status status = mark_xs(&s, &u, y, n, xs, dx);
+    tpi_nodes_free(&u.nodes);
     for (int i = 0; i < n && sums; i++)
         if (sums[i] && tpi_in_sweep(&s, xs[i])) {
             tpi_ref(sums[i]);

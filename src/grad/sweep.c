@@ -3,6 +3,7 @@
 
 #include "base/float_mode.h"
 #include "ir/factors.h"
+#include "op/custom.h"
 #include "op/fused.h"
 #include "op/turn_values.h"
 
@@ -50,13 +51,38 @@ static bool waits(const tp_tensor *t)
     return t->op && (t->op->awaits || t->op->range || tpi_has_inside(t));
 }
 
+/* May functions of the user's run in the sweep? They may walk over the tape, and unfold what the sweep has. */
+static bool calls_user(const tpi_sweep *s)
+{
+    bool calls = false;
+    for (int i = 0; i < s->nodes.n && !calls; i++) {
+        const tp_tensor *t = s->nodes.v[i];
+        calls = tpi_is_custom(t) || (s->ctx->has_custom && tpi_has_inside(t));
+    }
+    return calls;
+}
+
+/* Its nodes; false: no memory. */
+static bool collect(tpi_sweep *s, int n_roots, tp_tensor *const *roots, int n_ends,
+                    tp_tensor *const *ends)
+{
+    s->nodes = (tpi_nodes){.ctx = s->ctx,
+                           .way = TPI_WAY_CALLS,
+                           .folded = !s->ctx->recording && tpi_is_unwatched(s->ctx)};
+    bool ok = tpi_collect_from(&s->nodes, n_roots, roots, n_ends, ends);
+    if (ok && s->nodes.folded && calls_user(s)) {
+        tpi_nodes_free(&s->nodes);
+        s->nodes.way = TPI_WAY_CALLS;
+        ok = tpi_collect_from(&s->nodes, n_roots, roots, n_ends, ends);
+    }
+    return ok;
+}
+
 bool tpi_sweep_start(tpi_sweep *s, tp_ctx *ctx, tpi_at at, int n_roots, tp_tensor *const *roots,
                      int n_ends, tp_tensor *const *ends, bool inside)
 {
     *s = (tpi_sweep){.ctx = ctx, .at = at, .max_in = 1, .left = 8 * (int64_t)ctx->seq + 10000};
-    s->nodes = (tpi_nodes){
-        .ctx = ctx, .way = TPI_WAY_CALLS, .folded = !ctx->recording && tpi_is_unwatched(ctx)};
-    if (!tpi_collect_from(&s->nodes, n_roots, roots, n_ends, ends)) {
+    if (!collect(s, n_roots, roots, n_ends, ends)) {
         s->nodes.n = 0;
         return no_memory(s);
     }

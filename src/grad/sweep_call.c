@@ -184,7 +184,7 @@ static bool find_inside(const tpi_sweep *s, const tpi_sweep *in, const tp_tensor
                         int slot, tpi_nodes *out)
 {
     int n_ends, n_roots;
-    *out = (tpi_nodes){.ctx = s->ctx};
+    *out = (tpi_nodes){.ctx = s->ctx, .folded = in->nodes.folded};
     bool some = false; /* functions; else the sweep has seen all */
     for (int i = 0; i < in->nodes.n && !some; i++)
         some = tpi_has_inside(in->nodes.v[i]) && !is_turn(in->nodes.v[i]);
@@ -241,7 +241,7 @@ static bool find_operands(const tpi_sweep *in, const tpi_nodes *inside, tpi_at a
                           tp_tensor *call, uint64_t began, int n, tp_tensor *const *dx,
                           tpi_nodes *out)
 {
-    tpi_nodes all = {.ctx = in->ctx, .way = TPI_WAY_CALLS};
+    tpi_nodes all = {.ctx = in->ctx, .way = TPI_WAY_CALLS, .folded = in->nodes.folded};
     bool ok = tpi_collect(&all, n, dx, is_older, &began);
     for (int i = 0; i < all.n && ok; i++) {
         if (!is_older(&began, all.v[i]) || !asks(all.v[i]))

@@ -21,6 +21,12 @@ typedef struct tpi_custom_attrs {
 bool tpi_custom_tie(tpi_at at, const tpi_custom_attrs *a, int n_in, tp_tensor *const *in,
                     int n_out, tp_tensor **out);
 
+/* Is it such a value, or one with a hook? */
+static inline bool tpi_is_custom(const tp_tensor *t)
+{
+    return t->op == &tpi_op_custom;
+}
+
 int tpi_custom_count_floats(int n, tp_tensor *const *t);
 /* The floats among t[n], some, all of one type, end to end; the only one as it is. */
 tp_tensor *tpi_custom_joined(tpi_at at, int n, tp_tensor *const *t);

@@ -63,7 +63,7 @@ static bool record(tp_tensor *y, const tpi_fused_call *c)
 static tp_tensor *by_program(tpi_at at, const tpi_fused_call *c)
 {
     const tp_tensor *x = c->in[0];
-    bool good = tpi_fused_run != NULL && x, requires = false;
+    bool good = tpi_fused_run != NULL && x, requires = false, all = true;
     for (int i = 0; i < c->n_in && good; i++) {
         const tp_tensor *t = c->in[i];
         if (!t)
@@ -71,15 +71,20 @@ static tp_tensor *by_program(tpi_at at, const tpi_fused_call *c)
         good = tpi_is_live(t) && t->status == TP_OK && !t->graph && t->ctx == x->ctx &&
                t->dtype == x->dtype && t->dtype >= TP_F32 && t->flags & TPI_CONTIGUOUS &&
                t->rank <= x->rank;
-        requires |= good && t->flags & TPI_REQUIRES;
+        const bool asks = good && t->flags & TPI_REQUIRES;
+        requires |= asks;
+        all &= asks;
     }
     if (!good || tpi_count(x) < LEAST)
         return NULL;
     tp_ctx *ctx = x->ctx;
     requires = requires && ctx->recording;
-    if (!tpi_is_unwatched(ctx) || ctx->unfolding || (requires && may_change(c)))
+    /* An operand that is marked later is refused where an op read it alone, which ops know. */
+    if (!tpi_is_unwatched(ctx) || ctx->unfolding || (requires && (!all || may_change(c))))
         return NULL;
     tp_tensor *y = tpi_fused_run(ctx, at, c);
+    if (y && y->status != TP_OK)
+        return y;
     if (y && requires)
         return record(y, c) ? y : NULL;
     for (int i = 0; i < c->n_in && y && ctx->recording; i++)

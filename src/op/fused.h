@@ -11,11 +11,11 @@
 
 enum { TPI_FUSED_IN = 5, TPI_FUSED_NUMBERS = 3 };
 
-/* Of all but the last a gradient reaches each operand. */
+/* A gradient reaches each operand, but of TPI_FUSED_FORWARD. */
 typedef enum tpi_fused_kind {
     TPI_FUSED_ELEMENTS, /* of one operand, whose axes do not matter */
     TPI_FUSED_AXES,
-    TPI_FUSED_SCALED, /* its last ops are a product with operand 1 and a sum with operand 2, if it has these */
+    TPI_FUSED_SCALED, /* operand 1 is read by one product alone, operand 2 by a sum behind it, if it has these */
     TPI_FUSED_FORWARD /* where a gradient may be asked its ops are called */
 } tpi_fused_kind;
 

@@ -4,6 +4,7 @@
 #include "base/clock.h"
 #include "grad/sweep.h"
 
+#include <stdio.h>
 #include <string.h>
 
 enum { SYMBOL = -1, DUE_NS = 250000000 };
@@ -113,7 +114,8 @@ static void add_gradients(maker *m, tp_tensor *y)
 static tp_program *make_in(maker *m)
 {
     static const char *const names[TPI_FUSED_IN] = {"a", "b", "c", "d", "e"},
-                             *const outs[MAX_FETCHES] = {"y", "z", "u", "v", "w"};
+                             *const own[MAX_FETCHES] = {"y", "z", "u", "v", "w"};
+    const char *outs[MAX_FETCHES];
     static const tpi_purpose purpose = {.what = "a fused composite"};
     const tp_compile_options opt = {.engine = TP_ENGINE_TILES};
     for (int i = 0; i < TPI_FUSED_IN; i++) {
@@ -131,8 +133,11 @@ static tp_program *make_in(maker *m)
         add_gradients(m, y);
     else
         m->out[m->n_out++] = y;
-    for (int i = 0; i < m->n_out && ok; i++)
-        ok = m->out[i]->status == TP_OK && tp_name(m->out[i], outs[i])->status == TP_OK;
+    for (int i = 0; i < m->n_out && ok; i++) {
+        tp_tensor *t = m->out[i];
+        ok = t->status == TP_OK && (t->name || tp_name(t, own[i])->status == TP_OK);
+        outs[i] = ok ? t->name : NULL; /* it may be dy itself */
+    }
     return ok ? tpi_program_new(m->g, m->at, &purpose, m->n_feeds, m->feeds, m->n_out, outs,
                                 &opt)
               : NULL;
@@ -232,8 +237,8 @@ static bool run_key(tp_ctx *ctx, const tpi_fused_key *key, bool again, tensors *
     const bool worth = e->used || !again;
     e->used = ++f->calls;
     if (worth && !e->tried) {
-        e->tried = true;
         e->program = make(ctx, t->at, key);
+        e->tried = e->program || ctx->status != TP_E_MEMORY;
     }
     return e->program && run_entry(f, e, t);
 }
@@ -266,6 +271,35 @@ static tp_tensor *dense(tpi_at at, tp_tensor *t)
     return t->flags & TPI_CONTIGUOUS ? t : tp_contiguous_at(at.file, at.line, t);
 }
 
+/* Is operand i of the call read on the way back? A shift is not, nor is anything for a shift. */
+static bool reads(const tpi_grad *g, const tpi_fused_call *c, int i)
+{
+    bool more = c->what->kind != TPI_FUSED_SCALED;
+    for (int k = 0, x = 0; k < c->n_in; x += c->in[k++] != NULL)
+        more |= c->in[k] && k != 2 && tpi_wants(g, x);
+    return more && !(c->what->kind == TPI_FUSED_SCALED && i == 2);
+}
+
+/* The same, where there is no other way: NULL, or the failed tensor. */
+static tp_tensor *run_or_fail(tp_ctx *ctx, const tpi_fused_key *key, tensors *t)
+{
+    tpi_aside earlier;
+    char why[TPI_ERROR_TEXT];
+    tpi_error_aside(ctx, &earlier);
+    const bool ran = run_key(ctx, key, false, t);
+    const tp_status status = ctx->status;
+    snprintf(why, sizeof why, "%s", ctx->error);
+    tpi_forget_error(ctx);
+    tpi_error_back(ctx, &earlier);
+    if (ran)
+        return NULL;
+    if (tpi_is_interrupted(ctx))
+        return tpi_refuse_interrupted(ctx, t->at, key->what->name);
+    return status == TP_OK || status == TP_E_MEMORY
+               ? tpi_no_memory(ctx, t->at, key->what->name)
+               : tpi_fail(ctx, t->at, key->what->name, status, "%s", why);
+}
+
 tp_tensor *tpi_fused_back(tpi_grad *g)
 {
     tp_ctx *ctx = g->y->ctx;
@@ -280,8 +314,7 @@ tp_tensor *tpi_fused_back(tpi_grad *g)
     for (int i = 0, k = 0; i < c.n_in && !failed; i++) {
         if (!in[i])
             continue;
-        /* A shift is not read. */
-        if (!(c.what->kind == TPI_FUSED_SCALED && i == 2))
+        if (reads(g, &c, i))
             failed = tpi_refuse_stale(g->y, g->at, c.what->name, k);
         if (!failed && tpi_wants(g, k)) {
             key.wanted |= 1 << i;
@@ -296,10 +329,8 @@ tp_tensor *tpi_fused_back(tpi_grad *g)
         return failed;
     feed_all(&t, &key, 1, &dy);
     feed_all(&t, &key, TPI_FUSED_IN, sums);
-    if (!run_key(ctx, &key, false, &t))
-        return tpi_is_interrupted(ctx) ? tpi_refuse_interrupted(ctx, g->at, c.what->name)
-                                       : tpi_no_memory(ctx, g->at, c.what->name);
-    for (int i = 0; i < t.n_y; i++)
+    failed = run_or_fail(ctx, &key, &t);
+    for (int i = 0; i < t.n_y && !failed; i++)
         g->dx[to[i]] = t.y[i];
-    return NULL;
+    return failed;
 }
