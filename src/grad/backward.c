@@ -398,7 +398,8 @@ static tp_status grads(tpi_at at, tp_tensor *y, tp_tensor *dy, int n, tp_tensor 
     tpi_unrecorded u;
     tpi_unrecorded_start(&u, ctx, y);
     for (int i = 0; i < n; i++) /* first: it may unfold what the sweep has as one node */
-        tpi_misses(&u, xs[i]);
+        if (!dx[i])
+            tpi_misses(&u, xs[i]);
     if (dy->status != TP_OK || !tpi_sweep_start(&s, ctx, at, 1, &y, 0, NULL, inside)) {
         tpi_nodes_free(&u.nodes);
         for (int i = 0; i < n; i++)

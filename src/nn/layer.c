@@ -34,8 +34,8 @@ const char *tpi_layer_shape_text(tpi_layer_shape *room, const tp_tensor *t)
                                           : "?");
         tp_free(tp_ctx_of(t), symbol);
     }
-    if (n < sizeof room->text)
-        snprintf(room->text + n, sizeof room->text - n, "]");
+    const size_t last = sizeof room->text - sizeof "...]";
+    snprintf(room->text + (n < last ? n : last), sizeof "...]", n < last ? "]" : "...]");
     return room->text;
 }
 

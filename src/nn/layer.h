@@ -7,7 +7,7 @@
 /* tp_fail with a text of a format. */
 tp_tensor *tpi_layer_fail(const char *file, int line, tp_ctx *tp, tp_status status,
                           const char *fmt, ...) __attribute__((format(printf, 5, 6)));
-/* "[2, n, 3]" of a good tensor, cut at the room. */
+/* "[2, n, 3]" of a good tensor; where there is no room for all sizes "[2, n, ...]". */
 typedef struct tpi_layer_shape {
     char text[100];
 } tpi_layer_shape;

@@ -6,6 +6,10 @@
 
 #include <math.h>
 
+#if TPK_BITS == 64
+#define TPK_SORT_LEAD 6 /* as where the stack is small */
+#endif
+
 #define FN(name) TPK_CAT(tpk_##name##_, S)
 #pragma push_macro("TPK_BITS")
 #undef TPK_BITS
