@@ -313,13 +313,13 @@ CALL(tp_randint)
     tp_ctx *tp = ctx(m);
     const tp_dtype t = below(m, 3) ? TP_I64 : dtype(m);
     sizes(m, &l);
-    const int64_t lo = size(m), hi = size(m) + 2;
+    const int64_t lo = size(m), hi = (int64_t)((uint64_t)size(m) + 2); /* INT64_MAX + 2 */
     return put(m, BOTH(m, tp_randint, tp, t, l.n, l.v, lo, hi));
 }
 CALL(tp_randint_like)
 {
     tp_tensor *x = tensor(m);
-    const int64_t lo = size(m), hi = size(m) + 2;
+    const int64_t lo = size(m), hi = (int64_t)((uint64_t)size(m) + 2); /* INT64_MAX + 2 */
     return put(m, BOTH(m, tp_randint_like, x, lo, hi));
 }
 CALL(tp_permutation)
