@@ -172,9 +172,9 @@ static void bernoulli(void **state)
         tp_tensor *sum = tp_sum(tp_cast(y, TP_F64), TP_DIMS(0), false);
         assert_int_equal(tp_read(sum, count, sizeof count), TP_OK);
         for (int c = 0; c < 4; c++) {
-            const double q = (double)p[c];
-            if (!(fabs(count[c] - N * q) <= 5 * sqrt(N * q * (1 - q))))
-                fail_msg("with probability %g it was 1 %g times in %d", q, count[c], N);
+            const double q = (double)p[c], draws = N;
+            if (!(fabs(count[c] - draws * q) <= 5 * sqrt(draws * q * (1 - q))))
+                fail_msg("with probability %g it was 1 %g times in %g", q, count[c], draws);
         }
     }
 }
