@@ -113,7 +113,11 @@ def gradient_row(program, name, size, operands, expression, rounds):
     def result():
         y = f(*x)
         return y if isinstance(y, torch.Tensor) else y[0]
-    y = result()
+    try:
+        y = result()
+    except RuntimeError as e:  # it has no gradient of one of them
+        print("%s: %s" % (name, e), file=sys.stderr)
+        return None
     if not y.requires_grad:
         return None
     dy = torch.ones_like(y)
