@@ -68,9 +68,10 @@ bool tpi_sweep_rule(tpi_sweep *s, tp_tensor *t)
         t->op->grad(&g);
     if (t->op->unfold)
         take_sums(s, t);
-    for (int k = 0; k < t->n_in && !t->op->unfold; k++)
-        if (s->dx[k])
-            tpi_sweep_fold(s, t, t->in[k]->slot, s->dx[k]);
+    else
+        for (int k = 0; k < t->n_in; k++)
+            if (s->dx[k])
+                tpi_sweep_fold(s, t, t->in[k]->slot, s->dx[k]);
     tp_scope_end(ctx);
     return !stale && kept;
 }

@@ -172,6 +172,15 @@ typedef struct tensors {
     int n_feeds, n_y;
 } tensors;
 
+/* Without zeros in what is filled later: it is larger than all else of a call. */
+static void begin(tensors *t, tpi_at at, const tp_tensor *x, int n_y)
+{
+    t->at = at;
+    t->x = x;
+    t->n_feeds = 0;
+    t->n_y = n_y;
+}
+
 static void feed_all(tensors *t, const tpi_fused_key *key, int n, tp_tensor *const *in)
 {
     for (int i = 0; i < n; i++) {
@@ -248,7 +257,8 @@ tp_tensor *tpi_fused_run(tp_ctx *ctx, tpi_at at, const tpi_fused_call *c)
     TPI_ALONE(ctx, at, c->what->name);
     tpi_fused_key key;
     describe(c, &key);
-    tensors t = {.at = at, .x = c->in[0], .n_y = 1};
+    tensors t;
+    begin(&t, at, c->in[0], 1);
     feed_all(&t, &key, c->n_in, c->in);
     tpi_aside earlier;
     tpi_error_aside(ctx, &earlier);
@@ -288,7 +298,8 @@ static tp_tensor *run_or_fail(tp_ctx *ctx, const tpi_fused_key *key, tensors *t)
     tpi_error_aside(ctx, &earlier);
     const bool ran = run_key(ctx, key, false, t);
     const tp_status status = ctx->status;
-    snprintf(why, sizeof why, "%s", ctx->error);
+    if (!ran)
+        snprintf(why, sizeof why, "%s", ctx->error);
     tpi_forget_error(ctx);
     tpi_error_back(ctx, &earlier);
     if (ran)
@@ -309,7 +320,8 @@ tp_tensor *tpi_fused_back(tpi_grad *g)
     tpi_fused_key key;
     describe(&c, &key);
     int to[TPI_FUSED_IN]; /* by result, the operand of the node */
-    tensors t = {.at = g->at, .x = in[0]};
+    tensors t;
+    begin(&t, g->at, in[0], 0);
     feed_all(&t, &key, c.n_in, in);
     for (int i = 0, k = 0; i < c.n_in && !failed; i++) {
         if (!in[i])

@@ -1,4 +1,4 @@
-/* TAPIR_LOG=error: each error is a line on standard error when it is made, once, and with the user's line; what the
+/* TAPIR_LOG=error: the first error of each call is a line on standard error, once, and with the user's line; what the
  * library tries and does otherwise is none. */
 #include "common/unit.h"
 #include "tapir/tapir.h"
