@@ -488,41 +488,67 @@ static void sine(void *user, int n_in, tp_tensor *const *in, int n_out, tp_tenso
     out[0] = tp_sin(in[0]);
 }
 
-/* Functions of the user's, and what looks for marks, walk over a tape while a sweep does. */
-static void others_walk_over_the_tape(void **state)
+/* dx[0] of a step by the fused composites and by their ops. */
+static void same_steps(tp_ctx *tp, tp_tensor *(*step)(tp_ctx *tp, operands o))
 {
-    tp_ctx *tp = *state;
-    static const tp_custom rule = {.name = "sine", .forward = sine, .backward = walk};
     for (int call = 0; call < 3; call++) {
-        tp_tensor *d[2][3];
+        tp_tensor *dx[2];
         tp_scope_begin(tp);
         for (int ops = 0; ops < 2; ops++) {
             const operands o = operands_of(tp, TP_F32, LEAST, false);
-            tp_tensor *u = tp_require_grad(numbers(tp, TP_F32, TP_DIMS(3), false));
             tp->unfolding = ops;
-            tp_gelu(o.x); /* a first use before the mark */
-            tp_require_grad(o.x);
-            tp_tensor *part = tp_slice(tp_softmax(o.x, 1), 0, 0, 2, 1), *dx[2];
-            tp_tensor *y = tp_softmax(part, 1), *xs[] = {o.x, u};
-            tp_no_grad(tp)
-            {
-                assert_int_equal(tp_grads(tp_sum(part, TP_ALL, false), NULL, 2, xs, dx), TP_OK);
-                d[ops][0] = dx[0];
-                assert_int_equal(tp_grads(tp_sum(tp_sin(y), TP_ALL, false), NULL, 2, xs, dx),
-                                 TP_OK);
-                d[ops][1] = dx[0];
-            }
-            tp_tensor *s = tp_softmax(tp_silu(o.x), -1);
-            tp_tensor *z = tp_custom_apply(&rule, tp, 1, &s);
-            assert_int_equal(tp_backward(tp_sum(tp_softmax(z, -1), TP_ALL, false)), TP_OK);
-            d[ops][2] = tp_grad_of(o.x);
+            dx[ops] = step(tp, o);
             tp->unfolding = false;
         }
-        for (int i = 0; i < 3; i++)
-            same("walked over", d[0][i], d[1][i]);
+        same("dx", dx[0], dx[1]);
         tp_scope_end(tp);
     }
     assert_int_equal(tp_error(tp), TP_OK);
+}
+
+static tp_tensor *custom_step(tp_ctx *tp, operands o)
+{
+    static const tp_custom rule = {.name = "sine", .forward = sine, .backward = walk};
+    tp_require_grad(o.x);
+    tp_tensor *y = tp_softmax(tp_silu(o.x), -1), *z = tp_custom_apply(&rule, tp, 1, &y);
+    assert_int_equal(tp_backward(tp_sum(tp_sin(tp_softmax(z, -1)), TP_ALL, false)), TP_OK);
+    return tp_grad_of(o.x);
+}
+
+/* Functions of the user's walk over a tape while a sweep does. */
+static void custom_gradients_walk_over_the_tape(void **state)
+{
+    same_steps(*state, custom_step);
+}
+
+static tp_tensor *unrecorded(tp_tensor *y, tp_tensor *x, tp_tensor *other)
+{
+    tp_tensor *xs[] = {x, other}, *dx[2];
+    tp_no_grad(tp_ctx_of(x)) assert_int_equal(
+        tp_grads(tp_sum(tp_sin(y), TP_ALL, false), NULL, other ? 2 : 1, xs, dx), TP_OK);
+    return dx[0];
+}
+
+static tp_tensor *marked_after_use(tp_ctx *tp, operands o)
+{
+    (void)tp;
+    tp_gelu(o.x);
+    tp_require_grad(o.x);
+    return unrecorded(tp_softmax(tp_silu(o.x), 1), o.x, NULL);
+}
+
+static tp_tensor *beside_another(tp_ctx *tp, operands o)
+{
+    tp_require_grad(o.x);
+    tp_tensor *other = tp_require_grad(numbers(tp, TP_F32, TP_DIMS(3), false));
+    return unrecorded(tp_slice(tp_softmax(tp_silu(o.x), 1), 0, 0, 2, 1), o.x, other);
+}
+
+/* What is asked for is looked for all over the tape, where it was used before it was marked, or y is none of it. */
+static void what_is_asked_for_is_looked_for(void **state)
+{
+    same_steps(*state, marked_after_use);
+    same_steps(*state, beside_another);
 }
 
 /* Of an operand that is marked after it was used beside a marked one. */
@@ -728,7 +754,8 @@ int main(void)
         CASE(a_tape_shows_the_ops),
         CASE(assigned_operands),
         CASE(one_axis),
-        CASE(others_walk_over_the_tape),
+        CASE(custom_gradients_walk_over_the_tape),
+        CASE(what_is_asked_for_is_looked_for),
         CASE(late_mark_beside_a_marked_operand),
         CASE(trap_tells_of_the_op),
         CASE(late_mark_is_noticed),
