@@ -213,6 +213,12 @@ static void wrong_shape(void *user, const tp_vjp *v)
     v->din[0] = tp_sum(v->dout[0], TP_ALL, false);
 }
 
+static void without_context(void *user, const tp_vjp *v)
+{
+    (void)user;
+    v->din[0] = tp_scalar(NULL, TP_F32, 1);
+}
+
 static void no_gradient(void *user, const tp_vjp *v)
 {
     (void)user, (void)v;
@@ -246,6 +252,9 @@ static void test_bad_rules(void **state)
     const tp_custom bad_shape = {"bad", twice, wrong_shape, false};
     expect_failure(tp_grad(tp_custom_apply(&bad_shape, NULL, 1, &x), x), TP_E_SHAPE,
                    "argument 0 is f32 [3], and the gradient that backward gives is f32 []");
+    const tp_custom lost = {"lost", twice, without_context, false};
+    expect_failure(tp_grad(tp_custom_apply(&lost, NULL, 1, &x), x), TP_E_NULL,
+                   "lost: operand 0 is what a call gave that had NULL for its context");
     const tp_custom none = {"none", twice, no_gradient, false};
     expect_values(tp_grad(tp_custom_apply(&none, NULL, 1, &x), x), 0, 0, 0);
     const tp_custom open = {"open", twice, leaves_things_open, false};
@@ -307,6 +316,8 @@ static void test_check_of_what_fails(void **state)
     const tp_custom bad_shape = {"bad", twice, wrong_shape, true};
     expect_failure(tp_custom_apply(&bad_shape, NULL, 1, &x), TP_E_SHAPE,
                    "the gradient that backward gives is f64 []");
+    const tp_custom lost = {"lost", twice, without_context, true};
+    expect_failure(tp_custom_apply(&lost, NULL, 1, &x), TP_E_NULL, "had NULL for its context");
 }
 
 /* ---- straight through ----------------------------------------------------------------------------------- */
