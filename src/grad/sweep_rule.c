@@ -8,10 +8,9 @@ tp_tensor *tpi_refuse_stale(const tp_tensor *t, tpi_at at, const char *what, int
         return NULL;
     return tpi_fail(t->ctx, TPI_AT(t->file ? t->file : at.file, t->file ? t->line : at.line),
                     what, TP_E_STATE,
-                    "operand %d%s%s was assigned after it was used here (write %u, now %u): "
-                    "take the gradient before the assignment",
-                    k, x->name ? " " : "", x->name ? x->name : "", t->in_version[k],
-                    x->buf->version);
+                    "operand %d%s%s was assigned after it was used here: take the gradient before "
+                    "the assignment",
+                    k, x->name ? " " : "", x->name ? x->name : "");
 }
 
 static tp_tensor *refuse_stale_operands(const tp_tensor *t, tpi_at at)
