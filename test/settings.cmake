@@ -76,7 +76,7 @@ function(tapir_test_settings name)
   tapir_test_row("onnx_published"                              600)
   tapir_test_row("export_file"                                 300 fast)
   tapir_test_row("export_.*|onnx_runtime"                      900)
-  tapir_test_row("standalone_learn_long"                       7200 long)
+  tapir_test_row("standalone_(learn|free)_long"                7200 long)
   tapir_test_row("standalone_options"                          600)
   tapir_test_row("standalone_.*"                               1500)
 

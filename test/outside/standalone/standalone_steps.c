@@ -1,7 +1,7 @@
 /* Training steps, loops and random numbers as C files that stand alone; what they say when a run fails;
  * what they need when nothing else is there; and small machines.
  *
- *     standalone_steps host|aarch64|cortex|free|learn|learn_long        77: no compiler, or nothing to run it */
+ *     standalone_steps host|aarch64|cortex|free|free_long|learn|learn_long        77: no compiler, or nothing to run it */
 #include "common/alone.h"
 
 #include <stdio.h>
@@ -484,17 +484,17 @@ static bool on_m4(const alone *a)
 }
 
 /* With nothing beside it there may be three names that are not its own; small machines have the
- * compiler's helpers too, all of which begin alike. */
-static bool on_nothing(const alone *a)
+ * compiler's helpers too, all of which begin alike. The first compilers are those that add most of their own. */
+static bool by_compilers(const alone *a, size_t n)
 {
-    static const char *const compilers[] = {"gcc -O0",
-                                            "gcc -O3 -march=native",
-                                            "clang -O0",
+    static const char *const compilers[] = {"gcc -O3 -march=native",
                                             "clang -O3",
-                                            "aarch64-linux-gnu-gcc -O2",
-                                            "arm-none-eabi-gcc -mcpu=cortex-m3 -mthumb -O2"};
+                                            "arm-none-eabi-gcc -mcpu=cortex-m3 -mthumb -O2",
+                                            "gcc -O0",
+                                            "clang -O0",
+                                            "aarch64-linux-gnu-gcc -O2"};
     bool ok = alone_write(a);
-    for (size_t i = 0; i < sizeof compilers / sizeof *compilers; i++) {
+    for (size_t i = 0; i < sizeof compilers / sizeof *compilers && i < n; i++) {
         char text[1000];
         const alone_target t = {compilers[i], compilers[i], "", ""};
         if (!alone_has(&t))
@@ -511,6 +511,16 @@ static bool on_nothing(const alone *a)
         }
     }
     return ok;
+}
+
+static bool on_nothing(const alone *a)
+{
+    return by_compilers(a, 3);
+}
+
+static bool on_nothing_by_all(const alone *a)
+{
+    return by_compilers(a, SIZE_MAX);
 }
 
 /* ---- failing ----------------------------------------------------------------------------------------- */
@@ -597,10 +607,14 @@ static bool failing(void)
 int main(int argc, char **argv)
 {
     const char *where = argc > 1 ? argv[1] : "host";
-    const bool cortex = strcmp(where, "cortex") == 0, free = strcmp(where, "free") == 0,
+    const bool cortex = strcmp(where, "cortex") == 0, free = strncmp(where, "free", 4) == 0,
                aarch64 = strcmp(where, "aarch64") == 0;
     const bool learn = strncmp(where, "learn", 5) == 0;
-    const try_fn f = cortex ? on_cortex : aarch64 ? on_aarch64 : free ? on_nothing : on_hosts;
+    const try_fn f = cortex     ? on_cortex
+                     : aarch64  ? on_aarch64
+                     : !free    ? on_hosts
+                     : where[4] ? on_nothing_by_all
+                                : on_nothing;
     if (((cortex || learn) && !(alone_has(&alone_cortex_m3) && alone_has(&alone_cortex_m4))) ||
         (aarch64 && !alone_has(&alone_aarch64))) {
         printf("skipped: no compiler for %s, or nothing that runs it\n", where);
