@@ -241,10 +241,10 @@ static void run_batch(batch *b, int number)
     run(b, b->g, "tiles", &(tp_compile_options){.engine = TP_ENGINE_TILES});
     char passes[MOST_PASSES + 1][MOST_PASS_NAME];
     const int n_passes = pass_list(passes) + 1; /* the last: all */
-    /* A run of the compiler takes longer than all else: of ops between others every second forty are C programs, each
+    /* A run of the compiler takes longer than all else: of ops between others every fourth forty are C programs, each
      * with another pass left out; -1: with all passes. */
-    const bool in_c = b->o->all || b->o->only || !b->kind.wrapped || number % 2 == 0;
-    const int only = b->kind.wrapped ? number / 2 % (n_passes + 1) - 1 : -1;
+    const bool in_c = b->o->all || b->o->only || !b->kind.wrapped || number % 4 == 0;
+    const int only = b->kind.wrapped ? number / 4 % (n_passes + 1) - 1 : -1;
     if (in_c && (b->o->all || only < 0))
         run(b, b->g, "C", &(tp_compile_options){.engine = TP_ENGINE_C});
     for (int i = 0; i < n_passes; i++) {
