@@ -262,14 +262,21 @@ static tp_tensor *check_x(tpi_at at, const tp_tensor *y, int i, tp_tensor *x)
     return NULL;
 }
 
-/* Is y computed from x inside a call only? No gradient is found there, and zeros would be wrong. */
+static bool stop_at_constant(void *user, const tp_tensor *t)
+{
+    (void)user;
+    return t->flags & TPI_CONSTANT;
+}
+
+/* Is y computed from x inside a call only? No gradient is found there, and zeros would be wrong; but what was made while
+ * recording was off is a constant. */
 static tp_tensor *refuse_inside(const tpi_sweep *s, tp_tensor *y, int i, const tp_tensor *x)
 {
     tpi_nodes all = {.ctx = s->ctx, .folded = s->nodes.folded};
     tp_tensor *failed = NULL;
     if (!x)
         return NULL;
-    if (!tpi_collect(&all, 1, &y, NULL, NULL))
+    if (!tpi_collect(&all, 1, &y, stop_at_constant, NULL))
         failed = tpi_no_memory(s->ctx, s->at, "tp_grad");
     for (int k = 0; k < all.n && !failed; k++)
         if (all.v[k] == x)

@@ -545,6 +545,32 @@ static void test_constants(void **state)
     assert_int_equal(tp_error(tp), TP_OK);
 }
 
+/* The copy of a variable that leaves a block without recording goes into the turns of a loop: the variable is computed
+ * with inside of a call, and gets nothing there. */
+static void test_a_constant_in_a_call(void **state)
+{
+    tp_ctx *tp = *state;
+    tp_tensor *p = tp_param(tp_full(tp, TP_F32, TP_DIMS(3), 0.5), "p"), *v = NULL;
+    tp_tensor *x = tp_require_grad(tp_full(tp, TP_F32, TP_DIMS(2, 3), 0.25));
+    tp_no_grad(tp)
+    {
+        tp_if (tp_gt(tp_sum(p, TP_ALL, false), 0), &v) {
+            v = p;
+        }
+        tp_else
+        {
+            v = tp_neg(p);
+        }
+    }
+    tp_for (2, &v) {
+        v = tp_add(v, tp_each(x));
+    }
+    tp_tensor *y = tp_sum(tp_square(v), TP_ALL, false);
+    expect_values(tp_grad(y, p), 0, 0, 0);
+    assert_float_equal(values(tp_grad(y, x))[0], 2, 0);
+    assert_int_equal(tp_error(tp), TP_OK);
+}
+
 int main(void)
 {
     static const struct CMUnitTest tests[] = {CASE(test_the_rule_is_the_gradient),
@@ -565,6 +591,7 @@ int main(void)
                                               CASE(test_hooks_in_graphs),
                                               CASE(test_bad_hooks),
                                               CASE(test_no_grad),
-                                              CASE(test_constants)};
+                                              CASE(test_constants),
+                                              CASE(test_a_constant_in_a_call)};
     return cmocka_run_group_tests(tests, NULL, NULL);
 }
