@@ -29,6 +29,15 @@ typedef struct tpi_attr {
     size_t offset;
 } tpi_attr;
 
+/* What becomes of an attribute when all operands and the result have one axis more, in front. */
+typedef enum tpi_lead {
+    TPI_LEAD_STAYS,
+    TPI_LEAD_AXES,  /* numbers of axes: one more each */
+    TPI_LEAD_ORDER, /* of all axes: and 0 in front */
+    TPI_LEAD_SIZES, /* by axis: and the new one's size in front */
+    TPI_LEAD_ZEROS  /* by axis: and 0 in front */
+} tpi_lead;
+
 /* Structs of attributes are zeroed before they are filled, so that equal attributes are equal
  * bytes; all members are 8 bytes wide, so there is no padding. */
 
@@ -86,6 +95,15 @@ typedef struct tpi_grad {
     tp_tensor
         *turned; /* of a matmul: the transpose of x[1] when it is there already, or NULL */
 } tpi_grad;
+
+/* In a batching rule (op/batch.h): one use of an op on many samples at once. */
+typedef struct tpi_batch {
+    const tp_tensor *node; /* the op on one sample: its attributes, types and sizes */
+    tpi_at at;
+    int64_t n;           /* samples: a size */
+    tp_tensor *const *x; /* the operands: */
+    const bool *many;    /* the samples lie along its first axis; else it is the same for all */
+} tpi_batch;
 
 /* In a view rule: the strides (in elements) of the result over its operand's memory, from those
  * of the operand; sizes and strides may be symbolic. False: needs a copy. */
@@ -193,6 +211,10 @@ struct tpi_op {
                                        less, or NULL where nothing does */
     void (*grad)(tpi_grad *g);                     /* NULL: a constant to gradients */
     bool grad_reads_x, grad_reads_y;               /* the values, not just the shapes */
+    /* The results of all samples, along a first axis; or NULL: the op takes one sample after the other. Without the
+     * rule: the op, with one axis more in front. */
+    tp_tensor *(*batch)(const tpi_batch *b);
+    uint8_t lead[3]; /* by attribute: TPI_LEAD_... */
     /* Of a composite that a tape has as one node (op/fused.h): grad finds in dx what wanted operands have got so far,
      * or NULL, and leaves there what they have then, with a reference each. And: makes of t the last of the
      * composite's ops, on a tape; false: it could not. */

@@ -222,7 +222,7 @@ static tp_tensor *lift_one(tp_graph *g, tpi_at at, tp_tensor *t)
     tp_tensor *node = tpi_graph_lifted(g, t);
     if (node)
         return node;
-    node = t->in ? lift_recorded(g, at, t) : lift_leaf(g, at, t);
+    node = t->in && !g->borrows ? lift_recorded(g, at, t) : lift_leaf(g, at, t);
     if (node->status != TP_OK)
         return node;
     node->seq = t->seq; /* its place in program order */
@@ -259,6 +259,13 @@ static bool is_plain_constant(const tp_tensor *t)
     return !t->graph && !t->in && !(t->flags & (TPI_VARIABLE | TPI_LEAF));
 }
 
+static bool borrows(const tp_graph *g)
+{
+    while (g->parent)
+        g = g->parent;
+    return g->borrows;
+}
+
 tp_tensor *tpi_graph_lift(tp_graph *g, tpi_at at, tp_tensor *t)
 {
     if (t->status != TP_OK)
@@ -270,11 +277,11 @@ tp_tensor *tpi_graph_lift(tp_graph *g, tpi_at at, tp_tensor *t)
         return refuse_overtaken(g, at, t, assigned);
     if (t->graph == g)
         return t;
-    if (!t->graph)
+    if (!t->graph && !borrows(g))
         tpi_look_at(at, t, TPI_LOOK_OTHER);
     if (g->parent && !is_plain_constant(t))
         return tpi_capture(g, at, t);
-    if (!t->in || tpi_graph_lifted(g, t))
+    if (!t->in || g->borrows || tpi_graph_lifted(g, t))
         return lift_one(g, at, t);
     tpi_nodes past = {.ctx = g->ctx}; /* what was recorded becomes nodes */
     tp_tensor *node = NULL;

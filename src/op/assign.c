@@ -41,6 +41,11 @@ tp_tensor *tp_assign_at(const char *file, int line, tp_tensor *var, tp_tensor *v
     tp_graph *g = ctx->tracing ? ctx->tracing : node->graph;
     if (!tpi_may_read(g, node->graph))
         return tpi_refuse_outside(g, at, "assign", node);
+    if (tpi_is_of_one_sample(g))
+        return tpi_fail(ctx, at, "assign", TP_E_STATE,
+                        "the function that tp_vmap is given assigns a variable, which is one "
+                        "for all samples: "
+                        "let it return the value");
     if (g && g->parent)
         return ctx->block_rules->assign(at, g, var, value);
     if (!g && ctx->frame)

@@ -3,6 +3,7 @@
 #include "ir/factors.h"
 #include "kernel/text/elem.h"
 #include "kernel/text/vec.h"
+#include "op/batch.h"
 #include "op/sizes.h"
 #include "op/turn_values.h"
 
@@ -87,18 +88,21 @@ static void pad_grad(tpi_grad *g)
 
 static const tpi_call pad_calls[TP_N_DTYPES] = ALL_TYPES(pad);
 
-const tpi_op tpi_op_pad = {.name = "pad",
-                           .code = TPI_OP_pad,
-                           .n_in = 1,
-                           .kind = TPI_CALL,
-                           .attrs = pad_table,
-                           .attrs_size = sizeof(pad_attrs),
-                           .infer = pad_infer,
-                           .factors = pad_factors,
-                           .grad = pad_grad,
-                           .text = "move",
-                           .fn = "pad",
-                           .call = pad_calls};
+const tpi_op tpi_op_pad = {
+    .name = "pad",
+    .code = TPI_OP_pad,
+    .n_in = 1,
+    .kind = TPI_CALL,
+    .attrs = pad_table,
+    .lead = {TPI_LEAD_ZEROS, TPI_LEAD_ZEROS, TPI_LEAD_ZEROS},
+    .attrs_size = sizeof(pad_attrs),
+    .infer = pad_infer,
+    .factors = pad_factors,
+    .grad = pad_grad,
+    .text = "move",
+    .fn = "pad",
+    .call = pad_calls
+};
 
 tp_tensor *tp_pad_at(const char *file, int line, tp_tensor *x, int rank, const int64_t *lo,
                      const int64_t *hi, double value)
@@ -216,6 +220,7 @@ const tpi_op tpi_op_concat = {.name = "concat",
                               .n_in = -1,
                               .kind = TPI_CALL,
                               .attrs = axis_table,
+                              .lead = {TPI_LEAD_AXES},
                               .attrs_size = sizeof(tpi_concat_attrs),
                               .infer = concat_infer,
                               .factors = tpi_along_factors,
@@ -258,12 +263,23 @@ static void stack_grad(tpi_grad *g)
 
 static const tpi_call stack_calls[TP_N_DTYPES] = {TPI_MOVED(stack)};
 
+static tp_tensor *stack_batch(const tpi_batch *b)
+{
+    tpi_nodes in = {.ctx = b->node->ctx};
+    for (int i = 0; i < b->node->n_in; i++)
+        tpi_nodes_push(&in, tpi_batch_operand(b, i));
+    tp_tensor *y = in.failed ? tpi_no_memory(in.ctx, b->at, "stack") : tpi_batch_same(b, in.v);
+    tpi_nodes_free(&in);
+    return tpi_move_axis(b->at, y, 1, 0);
+}
+
 const tpi_op tpi_op_stack = {.name = "stack",
                              .code = TPI_OP_stack,
                              .n_in = -1,
                              .kind = TPI_CALL,
                              .infer = stack_infer,
                              .factors = stack_factors,
+                             .batch = stack_batch,
                              .grad = stack_grad,
                              .text = "move",
                              .fn = "stack",

@@ -2,6 +2,7 @@
 #include "ir/factors.h"
 #include "kernel/text/elem.h"
 #include "kernel/text/vec.h"
+#include "op/batch.h"
 #include "op/set_calls.h"
 #include "op/sizes.h"
 #include "tapir/indexing.h"
@@ -34,9 +35,12 @@ static const tpi_attr axis_table[] = {
                                    .n_in = n_in_,                                              \
                                    .kind = TPI_CALL,                                           \
                                    .attrs = axis_table,                                        \
+                                   .lead = {TPI_LEAD_AXES},                                    \
                                    .attrs_size = sizeof(axis_attrs),                           \
                                    .infer = name_##_infer,                                     \
                                    .factors = factors_,                                        \
+                                   .batch =                                                    \
+                                       factors_ == slice_factors ? tpi_batch_slices : NULL,    \
                                    .grad = rule,                                               \
                                    .grad_reads_x = true,                                       \
                                    .grad_reads_y = y_read,                                     \

@@ -1,6 +1,7 @@
 /* Moves: the same elements at other places. Each op has a view rule, so that nothing is copied
  * where strides can say it; sizes and strides in these rules may be symbolic. */
 #include "ir/factors.h"
+#include "op/batch.h"
 #include "op/sizes.h"
 
 #include <stddef.h>
@@ -248,7 +249,7 @@ static tp_tensor *reshape_simplify(const tpi_simplify *s)
                : NULL;
 }
 
-MOVE(reshape, .attrs = shape_table, .attrs_size = sizeof(shape_attrs),
+MOVE(reshape, .lead = {TPI_LEAD_SIZES}, .attrs = shape_table, .attrs_size = sizeof(shape_attrs),
      .simplify = reshape_simplify, .any_size = true, .in_order = true);
 
 /* The size that fills the place of -1 in `shape`; TPI_NO_DIM when there is none. Equal sizes
@@ -407,7 +408,8 @@ static void assume_grad(tpi_grad *g)
 }
 
 #define assume_factors tpi_same_factors
-MOVE(assume, .attrs = shape_table, .attrs_size = sizeof(shape_attrs), .in_order = true);
+MOVE(assume, .lead = {TPI_LEAD_SIZES}, .attrs = shape_table, .attrs_size = sizeof(shape_attrs),
+     .in_order = true);
 
 tp_tensor *tpi_assume(tpi_at at, tp_tensor *x, const int64_t *shape)
 {
@@ -484,7 +486,7 @@ static tp_tensor *transpose_simplify(const tpi_simplify *s)
     return tpi_simplify_node(s, s->node->op, 1, s->in[0]->in, &both);
 }
 
-MOVE(transpose, .attrs = axes_table, .attrs_size = sizeof(axes_attrs),
+MOVE(transpose, .lead = {TPI_LEAD_ORDER}, .attrs = axes_table, .attrs_size = sizeof(axes_attrs),
      .simplify = transpose_simplify, .any_size = true);
 
 tp_tensor *tp_transpose_at(const char *file, int line, tp_tensor *x, int n_axes,
@@ -557,8 +559,13 @@ static void broadcast_grad(tpi_grad *g)
 }
 
 #define broadcast_factors tpi_stretch_factors
-MOVE(broadcast, .attrs = shape_table, .attrs_size = sizeof(shape_attrs),
-     .simplify = same_size_simplify, .any_size = true);
+static tp_tensor *broadcast_batch(const tpi_batch *b)
+{
+    return tpi_batch_led(b, TPI_OPERANDS(tpi_batch_aligned(b, 0, b->node->rank)));
+}
+
+MOVE(broadcast, .lead = {TPI_LEAD_SIZES}, .batch = broadcast_batch, .attrs = shape_table,
+     .attrs_size = sizeof(shape_attrs), .simplify = same_size_simplify, .any_size = true);
 
 tp_tensor *tp_broadcast_at(const char *file, int line, tp_tensor *x, int rank,
                            const int64_t *shape)
@@ -649,7 +656,8 @@ static void slice_grad(tpi_grad *g)
         tpi_pad_slice(g->at, g->dy, (int)a->axis, a->lo, a->step, g->x[0]->shape[a->axis]));
 }
 
-MOVE(slice, .attrs = slice_table, .attrs_size = sizeof(slice_attrs), .range = slice_range);
+MOVE(slice, .lead = {TPI_LEAD_AXES}, .attrs = slice_table, .attrs_size = sizeof(slice_attrs),
+     .range = slice_range);
 
 tp_tensor *tpi_slice(tpi_at at, tp_tensor *x, int axis, int64_t lo, int64_t hi, int64_t step)
 {
@@ -901,7 +909,8 @@ static void flip_grad(tpi_grad *g)
     tpi_give(g, 0, tpi_apply(g->at, g->op, TPI_IN(g->dy), g->attrs));
 }
 
-MOVE(flip, .attrs = axes_table, .attrs_size = sizeof(axes_attrs), .any_size = true);
+MOVE(flip, .lead = {TPI_LEAD_AXES}, .attrs = axes_table, .attrs_size = sizeof(axes_attrs),
+     .any_size = true);
 
 tp_tensor *tp_flip_at(const char *file, int line, tp_tensor *x, int n_axes, const int64_t *axes)
 {

@@ -190,6 +190,12 @@ tp_tensor *tpi_random_node(tp_graph *g, tpi_at at, const tpi_random_attrs *a)
                           r.shape.v);
 }
 
+tp_tensor *tpi_random_again(tpi_at at, tp_ctx *ctx, tp_graph *g, const tpi_random_attrs *a)
+{
+    tpi_random_attrs r = *a;
+    return g ? tpi_random_node(g, at, a) : draw(ctx, at, &r);
+}
+
 /* `r` has all but the shape. */
 static tp_tensor *draw_new(tpi_at at, tp_ctx *ctx, tpi_random_attrs r, int rank,
                            const int64_t *shape)

@@ -52,6 +52,8 @@ bool tpi_positions_note(tp_ctx *ctx, tpi_positions *p); /* false: no memory */
 void tpi_positions_back(tp_ctx *ctx, const tpi_positions *p);
 void tpi_positions_free(tp_ctx *ctx, tpi_positions *p);
 
+/* A draw with those attributes but seed and position: now, or (g) as a node; never NULL. */
+tp_tensor *tpi_random_again(tpi_at at, tp_ctx *ctx, tp_graph *g, const tpi_random_attrs *a);
 /* A draw like that as a node of the graph; never NULL. */
 tp_tensor *tpi_random_node(tp_graph *g, tpi_at at, const tpi_random_attrs *a);
 

@@ -263,6 +263,7 @@ static tp_tensor *reduce(tpi_at at, const tpi_op *op, tp_tensor *x, int n_axes,
                                 .kind = TPI_REDUCE,                                            \
                                 .n_in = 1,                                                     \
                                 .attrs = reduce_table,                                         \
+                                .lead = {TPI_LEAD_AXES},                                       \
                                 .attrs_size = sizeof(tpi_reduce_attrs),                        \
                                 .infer = infer_rule,                                           \
                                 .kernel = reduce_kernel,                                       \
@@ -328,6 +329,7 @@ const tpi_op tpi_op_extent = {
     .n_in = 1,
     .kind = TPI_SHAPE,
     .attrs = extent_table,
+    .lead = {TPI_LEAD_AXES},
     .attrs_size = sizeof(extent_attrs),
     .infer = extent_infer,
     .kernel = extent_kernel,

@@ -56,6 +56,7 @@ const tpi_op tpi_op_argtopk = {
     .n_in = 1,
     .kind = TPI_CALL,
     .attrs = argtopk_table,
+    .lead = {TPI_LEAD_AXES},
     .attrs_size = sizeof(argtopk_attrs),
     .infer = argtopk_infer,
     .factors = tpi_along_factors,

@@ -9,6 +9,7 @@
  *       cover   every op of ops.def and every function of ops.h, composites.h, indexing.h, linalg.h,
  *               random.h and nn.h has a case
  *       factors  axis factors: parts of a result are those of parts of the operands
+ *       vmap    tp_vmap over samples gives what each sample gives alone
  *       dump    operands and results as .npy files into DIR, for numpy.py
  *       onnx    models with operands and results into DIR, for test/outside/export
  *       validate  graphs are compiled for the reference: with TAPIR_VALIDATE=1 each pass is looked at
@@ -137,7 +138,8 @@ int main(int argc, char **argv)
         {"dump",     case_mode_dump   },
         {"onnx",     case_mode_onnx   },
         {"alone",    case_mode_graph  },
-        {"validate", case_mode_graph  }
+        {"validate", case_mode_graph  },
+        {"vmap",     case_mode_vmap   }
     };
     setvbuf(stdout, NULL, _IOLBF, 0); /* what was found is there when time runs out */
     case_options o = {.mode = argc > 1 ? argv[1] : "", .program = argv[0], .seed = 1};
@@ -164,6 +166,6 @@ int main(int argc, char **argv)
         }
     fprintf(stderr, "usage: op_cases MODE [--case OP or OP/N] [--seed N] [--all] "
                     "[--dump DIR]\n"
-                    "MODE: graph, grad, fail, cover, factors, dump, onnx, validate or alone\n");
+                    "MODE: graph, grad, fail, cover, factors, dump, onnx, vmap, validate or alone\n");
     return 2;
 }

@@ -1,0 +1,55 @@
+/* tapir: many samples at once: a function of one sample, run on all of them.
+ *
+ *     static void body(void *user, int n_in, tp_tensor *const *in, int n_out, tp_tensor **out)
+ *     {
+ *         out[0] = tp_sum(tp_mul(in[0], in[0]), TP_ALL, false);      in[0] is one sample: [3]
+ *     }
+ *     y = tp_vmap_apply(body, NULL, 1, &x, NULL);                    x [64, 3]: y is [64]
+ *
+ * Each sample gets the bits that the function gives it alone. */
+#ifndef TAPIR_BATCH_H
+#define TAPIR_BATCH_H
+
+#include "capture.h"
+
+#ifdef __cplusplus
+extern "C" {
+#endif
+
+/* In place of an axis: all samples have the whole argument. */
+#define TP_SHARED 127
+
+typedef struct tp_vmap_options {
+    /* [n_in]: the axis of each argument along which the samples lie, from the end where it is below 0; TP_SHARED. NULL: 0
+     * for all. */
+    const int *in_axes;
+    const int *out_axes; /* [n_out]: where the samples lie in each result; NULL: 0 for all */
+    bool
+        same_draws; /* random numbers are drawn once, the same for all samples; else a body that draws is refused */
+} tp_vmap_options;
+
+/* out[n_out] = body of each sample of in[n_in], whose sizes along `in_axes` are equal. The body runs once, on symbolic
+ * tensors without that axis; each op that it calls becomes one op on all samples, or, where it takes its operands whole
+ * (an own kernel, the weights of a convolution, rows that are set by each sample's own indices), one sample after the
+ * other. So what holds for graphs holds for it: values are not read in it (TP_E_SYMBOLIC), branches and loops are blocks
+ * (control.h). Other tensors that it reads are the same for all samples. What it computes of them may be asked for its
+ * gradient in the body, by tp_grad: of a loss per sample that is a gradient per sample.
+ *
+ * Works on concrete tensors (gradients go through it), in graphs, in captured functions, and in the body of another
+ * tp_vmap. `opt` may be NULL.
+ * TP_E_STATE: the body assigns a variable, draws random numbers, or reads a tensor, not an argument, through which the
+ * gradient that it asks for might go too; TP_E_SHAPE: sizes along the axes differ; TP_E_AXIS: no such axis, more axes
+ * than TP_MAX_RANK with that of the samples, or all arguments are TP_SHARED. Failed results are failed tensors; the status
+ * is the first one's. */
+TP_FN(tp_status, tp_vmap, tp_body body, void *user, int n_in, tp_tensor *const *in, int n_out,
+      tp_tensor **out, const tp_vmap_options *opt);
+#define tp_vmap(...) tp_vmap_at(TP_PLACE, __VA_ARGS__)
+/* The same for a function of one result. */
+TP_FN(tp_tensor *, tp_vmap_apply, tp_body body, void *user, int n_in, tp_tensor *const *in,
+      const tp_vmap_options *opt);
+#define tp_vmap_apply(...) tp_vmap_apply_at(TP_PLACE, __VA_ARGS__)
+
+#ifdef __cplusplus
+}
+#endif
+#endif
