@@ -8,6 +8,13 @@
 
 #include <string.h>
 
+/* As an operand of what is computed here: in a graph a node of it. */
+static tp_tensor *here(const tpi_many *m, tpi_at at, tp_tensor *t)
+{
+    tp_graph *g = m->ctx->tracing ? m->ctx->tracing : m->around;
+    return g && t->status == TP_OK ? tpi_graph_lift(g, at, t) : t;
+}
+
 /* One node on its way to all samples. */
 typedef struct use {
     const tpi_many *m;
@@ -103,7 +110,7 @@ static tpi_many_value compute(const use *u, const tpi_many_value *value)
     tp_ctx *ctx = t->ctx;
     bool any = false;
     for (int k = 0; k < t->n_in; k++) {
-        u->x[k] = value[t->in[k]->index].t;
+        u->x[k] = here(u->m, u->at, value[t->in[k]->index].t);
         u->many[k] = value[t->in[k]->index].many;
         any |= u->many[k];
     }
@@ -164,5 +171,5 @@ tp_tensor *tpi_many_spread(const tpi_many *m, tpi_many_value v)
     if (v.many || v.t->status != TP_OK)
         return v.t;
     memcpy(shape + 1, v.t->shape, sizeof *shape * (size_t)v.t->rank);
-    return tp_broadcast_at(m->at.file, m->at.line, v.t, v.t->rank + 1, shape);
+    return tp_broadcast_at(m->at.file, m->at.line, here(m, m->at, v.t), v.t->rank + 1, shape);
 }

@@ -183,14 +183,15 @@ static void other_side(void *user, int n, tp_tensor **v)
     one_side(r, ((const tpi_cond_attrs *)r->block->attrs)->other, v);
 }
 
-/* What one side gives for its rows, joined to out[]; nothing where it has none. */
+/* What one side gives for its rows, joined to out[]; nothing where it has none, unless there are no samples at all: then
+ * one side tells what there are none of. */
 static void add_rows_of_side(run *r, const tpi_body *body, tp_tensor *rows, tpi_nodes *out)
 {
     if (rows->status != TP_OK || r->failed) {
         r->failed = r->failed ? r->failed : rows;
         return;
     }
-    if (rows->shape[0] == 0)
+    if (rows->shape[0] == 0 && (r->m->samples != 0 || out[0].n))
         return;
     tpi_many some = *r->m;
     some.samples = rows->shape[0];
@@ -223,8 +224,6 @@ static void split(run *r, tp_tensor **v)
     for (int i = 0; i < n; i++) {
         if (out[i].failed && !r->failed)
             r->failed = tpi_no_memory(r->m->ctx, at, "tp_vmap");
-        if (!r->failed && out[i].n == 0)
-            out[i].failed = true;
         if (!r->failed)
             v[i] = tp_gather(out[i].n > 1 ? tp_concat(out[i].n, out[i].v, 0) : out[i].v[0],
                              order, 0);

@@ -88,7 +88,7 @@ static tpi_body *open_body(const call *c, tp_graph **own)
     return body;
 }
 
-/* One sample of argument i. */
+/* One sample of argument i, which is what it stands for to who asks whether a gradient goes through it. */
 static tp_tensor *param(const call *c, tpi_body *body, int i)
 {
     const tp_tensor *x = c->in[i];
@@ -98,17 +98,21 @@ static tp_tensor *param(const call *c, tpi_body *body, int i)
     for (int k = 0; k < x->rank; k++)
         if (k != axis)
             shape[rank++] = x->shape[k];
-    return tpi_body_param(body, c->at, (tp_dtype)x->dtype, rank, shape, NULL);
+    tp_tensor *all = tpi_graph_lift(body->graph->parent, c->at, c->in[i]);
+    return all->status == TP_OK
+               ? tpi_body_param(body, c->at, (tp_dtype)x->dtype, rank, shape, all)
+               : all;
 }
 
-static bool make_params(const call *c, tpi_body *body, tp_tensor **one)
+/* NULL, or the failed tensor. */
+static tp_tensor *make_params(const call *c, tpi_body *body, tp_tensor **one)
 {
     for (int i = 0; i < c->n_in; i++) {
         one[i] = param(c, body, i);
         if (one[i]->status != TP_OK)
-            return false;
+            return one[i];
     }
-    return true;
+    return NULL;
 }
 
 /* What the function gives becomes the body's outputs. NULL, or the failed tensor. */
@@ -207,9 +211,8 @@ static tp_tensor *run_all(const call *c, const tpi_body *body, int64_t samples, 
 static tp_tensor *run_body(const call *c, tpi_body *body, int64_t samples, tp_tensor **one,
                            tp_tensor **out)
 {
-    if (!make_params(c, body, one))
-        return &c->in[0]->ctx->nil;
-    tp_tensor *failed = trace(c, body, one, out);
+    tp_tensor *failed = make_params(c, body, one);
+    failed = failed ? failed : trace(c, body, one, out);
     return failed ? failed : run_all(c, body, samples, out);
 }
 

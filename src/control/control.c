@@ -675,7 +675,8 @@ static tp_graph *graph_of(const tp_block *b, const tp_tensor *pred)
         g = tpi_graph_here(*b->vars[i]);
     for (int i = 0; i < b->n && !g && b->ctx->tracing; i++) /* a turn may assign it */
         g = (*b->vars[i])->flags & (TPI_VARIABLE | TPI_REQUIRES) ? b->ctx->tracing : NULL;
-    return g;
+    /* what is stacked in it, or set by its turns, may be of one sample */
+    return g || !tpi_is_of_one_sample(b->ctx->tracing) ? g : b->ctx->tracing;
 }
 
 static bool open_loop(tp_block **at, tp_graph *g)

@@ -314,6 +314,20 @@ static bool *reach_back(const tp_tensor *t)
 
 typedef enum answer { NO, YES, NO_MEMORY } answer;
 
+/* Of a node that is a concrete tensor as it is: was that computed from x? */
+static answer was_computed_from(const tp_tensor *node, const tp_tensor *x)
+{
+    if (!node->graph->borrows || node->op->kind != TPI_SOURCE || !node->n_in ||
+        !node->in[0]->in)
+        return NO;
+    tpi_nodes all = {.ctx = node->ctx, .way = TPI_WAY_CALLS};
+    answer is = tpi_collect(&all, 1, node->in, NULL, NULL) ? NO : NO_MEMORY;
+    for (int i = 0; i < all.n && is == NO; i++)
+        is = all.v[i] == x ? YES : NO;
+    tpi_nodes_free(&all);
+    return is;
+}
+
 /* Is t computed from x, through its graph's node for x too or through other params only? */
 static answer comes_from(tp_tensor *t, tp_tensor *x, bool through_own)
 {
@@ -337,6 +351,8 @@ static answer comes_from(tp_tensor *t, tp_tensor *x, bool through_own)
             const bool carried =
                 !outer || (outer->op == &tpi_op_enter && outer->rank == node->rank);
             is = carried ? YES : comes_from(outer, x, true);
+        } else {
+            is = was_computed_from(node, x);
         }
     }
     tpi_give_back(&g->ctx->mem, reached, (size_t)n);
@@ -353,7 +369,7 @@ static tp_tensor *refuse_around(tpi_at at, tp_tensor *y, int i, tp_tensor *x)
                : tpi_fail(y->ctx, at, "tp_grad", TP_E_STATE,
                           "x %d is outside of the block, and y may depend on it through a "
                           "carried value or another operand of the block: tp_detach these, "
-                          "or list x among the block's variables",
+                          "or list x among the block's variables (tp_vmap: its arguments)",
                           i);
 }
 

@@ -119,6 +119,90 @@ static void run(const case_options *o, mapped *m)
     tp_clear_error(tp);
 }
 
+/* What the function computes on all operands' samples, along the first axis; what is wrong is printed. */
+static void check_all(const case_options *o, mapped *m, tp_tensor *const *out, const char *how)
+{
+    tp_ctx *tp = m->tp;
+    char why[600];
+    if (tp_error(tp) != TP_OK) {
+        if (!is_refused(m))
+            case_fail(o, m->c, "%s: %s", how, tp_error_message(tp));
+        tp_clear_error(tp);
+        return;
+    }
+    for (int k = 0; k < m->n_out; k++)
+        for (int i = 0; i < SAMPLES; i++) {
+            tp_tensor *one = tp_contiguous(tp_select(out[k], 0, i));
+            if (!same_tensors(one, m->each[i].t[k], SAME_ZEROS_BITS, why, sizeof why)) {
+                case_fail(o, m->c, "%s: %s number %d of sample %d: %s", how, m->each[i].what[k],
+                          k, i, why);
+                return;
+            }
+        }
+}
+
+static const tp_vmap_options same_draws = {.same_draws = true};
+
+/* A vmap of one sample inside of each sample of another. */
+static void outer_body(void *user, int n_in, tp_tensor *const *in, int n_out, tp_tensor **out)
+{
+    tp_tensor *x[CASE_MAX_IN];
+    for (int k = 0; k < n_in; k++)
+        x[k] = tp_unsqueeze(in[k], 0);
+    tp_vmap(body, user, n_in, x, n_out, out, &same_draws);
+    for (int k = 0; k < n_out; k++)
+        out[k] = tp_select(out[k], 0, 0);
+}
+
+static void run_in_graph(const case_options *o, mapped *m, tp_tensor *const *in)
+{
+    tp_ctx *tp = m->tp;
+    tp_graph *g = tp_graph_new(tp);
+    tp_tensor *x[CASE_MAX_IN], *out[CASE_MAX_OUT];
+    tp_feed feeds[CASE_MAX_IN];
+    const char *names[CASE_MAX_OUT];
+    char text[CASE_MAX_IN + CASE_MAX_OUT][16];
+    for (int k = 0; k < m->c->n_in; k++) {
+        int64_t shape[TP_MAX_RANK];
+        for (int axis = 0; axis < tp_rank(in[k]); axis++)
+            shape[axis] = axis ? tp_dim(in[k], axis) : tp_symbol(g, "samples");
+        snprintf(text[k], sizeof text[k], "x%d", k);
+        x[k] = tp_placeholder(g, text[k], tp_dtype_of(in[k]), tp_rank(in[k]), shape);
+        feeds[k] = (tp_feed){text[k], in[k]};
+    }
+    tp_vmap(body, m, m->c->n_in, x, m->n_out, out, &same_draws);
+    for (int k = 0; k < m->n_out && tp_error(tp) == TP_OK; k++) {
+        snprintf(text[CASE_MAX_IN + k], sizeof text[0], "y%d", k);
+        if (!tp_name_of(out[k]))
+            tp_name(out[k], text[CASE_MAX_IN + k]);
+        names[k] = tp_name_of(out[k]);
+    }
+    tp_seed(tp, 1);
+    if (tp_error(tp) == TP_OK)
+        tp_graph_run(g, m->c->n_in, feeds, m->n_out, names, out);
+    check_all(o, m, out, "vmap in a graph");
+    tp_graph_free(g);
+}
+
+/* In other surroundings: of all operands' samples. */
+static void run_around(const case_options *o, mapped *m)
+{
+    tp_tensor *in[CASE_MAX_IN], *out[CASE_MAX_OUT], *row[SAMPLES];
+    if (!evaluate_alone(m)) {
+        tp_clear_error(m->tp);
+        return;
+    }
+    for (int k = 0; k < m->c->n_in; k++) {
+        for (int i = 0; i < SAMPLES; i++)
+            row[i] = m->x[i][k];
+        in[k] = tp_stack(SAMPLES, row, 0);
+    }
+    tp_seed(m->tp, 1);
+    tp_vmap(outer_body, m, m->c->n_in, in, m->n_out, out, &same_draws);
+    check_all(o, m, out, "vmap of vmap");
+    run_in_graph(o, m, in);
+}
+
 static void run_ways(const case_options *o, mapped *m)
 {
     const op_case *c = m->c;
@@ -128,6 +212,7 @@ static void run_ways(const case_options *o, mapped *m)
             return;
     }
     run(o, m);
+    run_around(o, m);
     for (int only = 0; only < c->n_in && c->n_in > 1; only++) {
         for (int k = 0; k < c->n_in; k++)
             m->shared[k] = k != only;

@@ -1,0 +1,526 @@
+/* tp_vmap: what is shared, per-sample gradients, gradients through it, blocks that each sample goes through in its own
+ * way, captured functions, graphs and programs, and what it refuses. */
+#include "common/unit.h"
+#include "tapir/tapir.h"
+
+#include <math.h>
+
+static tp_tensor *numbers(tp_ctx *tp, int rank, const int64_t *shape, double from)
+{
+    int64_t n = 1;
+    for (int i = 0; i < rank; i++)
+        n *= shape[i];
+    float *v = malloc((size_t)n * sizeof *v + 1);
+    assert_non_null(v);
+    for (int64_t i = 0; i < n; i++)
+        v[i] = (float)(from + sin((double)i * 1.7));
+    tp_tensor *t = tp_tensor_new(tp, TP_F32, rank, shape, v);
+    free(v);
+    return t;
+}
+
+static void expect_same(tp_tensor *got, tp_tensor *want)
+{
+    tp_ctx *tp = tp_ctx_of(tp_failed(got) ? want : got);
+    if (tp_failed(got) || tp_failed(want))
+        fail_msg("failed: %s", tp_error_message(tp));
+    got = tp_contiguous(got);
+    want = tp_contiguous(want);
+    assert_int_equal(tp_dtype_of(got), tp_dtype_of(want));
+    assert_int_equal(tp_count(got), tp_count(want));
+    for (int64_t i = 0; i < tp_count(got); i++)
+        if (memcmp((const char *)tp_data(got) + i * (int64_t)tp_dtype_size(tp_dtype_of(got)),
+                   (const char *)tp_data(want) + i * (int64_t)tp_dtype_size(tp_dtype_of(got)),
+                   tp_dtype_size(tp_dtype_of(got))) != 0)
+            fail_msg("element %d differs: %g, %g", (int)i,
+                     (double)((const float *)tp_data(got))[i],
+                     (double)((const float *)tp_data(want))[i]);
+}
+
+/* f of each sample of x alone, one after the other. */
+static tp_tensor *each(tp_body f, void *user, tp_tensor *x)
+{
+    tp_tensor *y[64];
+    const int n = (int)tp_dim(x, 0);
+    for (int i = 0; i < n; i++) {
+        tp_tensor *one = tp_select(x, 0, i);
+        f(user, 1, &one, 1, &y[i]);
+    }
+    return tp_stack(n, y, 0);
+}
+
+static void expect_error(tp_ctx *tp, tp_status status, const char *part)
+{
+    assert_int_equal(tp_error(tp), status);
+    if (!strstr(tp_error_message(tp), part))
+        fail_msg("\"%s\" is not in \"%s\"", part, tp_error_message(tp));
+    tp_clear_error(tp);
+}
+
+/* ---- networks ------------------------------------------------------------------------------------- */
+
+typedef struct net {
+    tp_tensor *w, *b;
+} net;
+
+static net net_of(tp_ctx *tp)
+{
+    return (net){tp_param(numbers(tp, 2, (int64_t[]){4, 3}, 0.1), "w"),
+                 tp_param(numbers(tp, 1, (int64_t[]){3}, 0.2), "b")};
+}
+
+static tp_tensor *loss_of(const net *s, tp_tensor *x)
+{
+    tp_tensor *row = tp_linear(tp_unsqueeze(x, 0), s->w, s->b);
+    return tp_mean(tp_square(tp_tanh(row)), TP_ALL, false);
+}
+
+static void loss(void *user, int n_in, tp_tensor *const *in, int n_out, tp_tensor **out)
+{
+    (void)n_in, (void)n_out;
+    out[0] = loss_of(user, in[0]);
+}
+
+static void weight_gradient(void *user, int n_in, tp_tensor *const *in, int n_out,
+                            tp_tensor **out)
+{
+    const net *s = user;
+    (void)n_in, (void)n_out;
+    out[0] = tp_grad(loss_of(s, in[0]), s->w);
+}
+
+static void weights_are_shared(void **state)
+{
+    tp_ctx *tp = *state;
+    net s = net_of(tp);
+    tp_tensor *x = numbers(tp, 2, (int64_t[]){5, 4}, 0);
+    expect_same(tp_vmap_apply(loss, &s, 1, &x, NULL), each(loss, &s, x));
+}
+
+static void gradients_are_per_sample(void **state)
+{
+    tp_ctx *tp = *state;
+    net s = net_of(tp);
+    tp_tensor *x = numbers(tp, 2, (int64_t[]){5, 4}, 0);
+    tp_tensor *dw = tp_vmap_apply(weight_gradient, &s, 1, &x, NULL);
+    assert_int_equal(tp_rank(dw), 3);
+    expect_same(dw, each(weight_gradient, &s, x));
+}
+
+static void gradients_go_through_it(void **state)
+{
+    tp_ctx *tp = *state;
+    net s = net_of(tp);
+    tp_tensor *x = tp_require_grad(numbers(tp, 2, (int64_t[]){5, 4}, 0));
+    tp_tensor *all = tp_sum(tp_vmap_apply(loss, &s, 1, &x, NULL), TP_ALL, false);
+    tp_tensor *one = tp_sum(each(loss, &s, x), TP_ALL, false);
+    tp_tensor *xs[3] = {x, s.w, s.b}, *got[3], *want[3];
+    assert_int_equal(tp_grads(all, NULL, 3, xs, got), TP_OK);
+    assert_int_equal(tp_grads(one, NULL, 3, xs, want), TP_OK);
+    expect_same(got[0], want[0]);
+    for (int k = 1; k < 3; k++) { /* sums over samples, in another order */
+        tp_tensor *off = tp_reduce_max(tp_abs(tp_sub(got[k], want[k])), TP_ALL, false);
+        assert_true(tp_item(off) < 1e-6);
+    }
+}
+
+/* What is read is not computed again: it stays one tensor, through which gradients go. */
+static void what_was_computed_is_shared(void **state)
+{
+    tp_ctx *tp = *state;
+    net s = net_of(tp);
+    tp_tensor *w = s.w, *x = numbers(tp, 2, (int64_t[]){5, 4}, 0);
+    s.w = tp_mul(tp_exp(w), 0.25);
+    tp_tensor *y = tp_vmap_apply(loss, &s, 1, &x, NULL);
+    expect_same(y, each(loss, &s, x));
+    tp_tensor *dw = tp_grad(tp_sum(y, TP_ALL, false), w);
+    assert_false(tp_failed(dw));
+    assert_true(tp_item(tp_reduce_max(tp_abs(dw), TP_ALL, false)) > 1e-4);
+}
+
+typedef struct hidden {
+    tp_tensor *w, *made_of_w;
+} hidden;
+
+static void gradient_of_hidden(void *user, int n_in, tp_tensor *const *in, int n_out,
+                               tp_tensor **out)
+{
+    const hidden *h = user;
+    (void)n_in, (void)n_out;
+    out[0] = tp_grad(tp_sum(tp_mul(in[0], h->made_of_w), TP_ALL, false), h->w);
+}
+
+/* Zeros would be wrong. */
+static void a_gradient_that_goes_around_is_refused(void **state)
+{
+    tp_ctx *tp = *state;
+    tp_tensor *x = numbers(tp, 2, (int64_t[]){5, 3}, 0);
+    hidden h = {.w = tp_require_grad(numbers(tp, 1, (int64_t[]){3}, 0))};
+    h.made_of_w = tp_exp(h.w);
+    assert_true(tp_failed(tp_vmap_apply(gradient_of_hidden, &h, 1, &x, NULL)));
+    expect_error(tp, TP_E_STATE, "y may depend on it through");
+    tp_tensor *made_of_x = tp_mul(numbers(tp, 2, (int64_t[]){5, 3}, 0), h.w);
+    h.made_of_w = numbers(tp, 1, (int64_t[]){3}, 0);
+    assert_true(tp_failed(tp_vmap_apply(gradient_of_hidden, &h, 1, &made_of_x, NULL)));
+    expect_error(tp, TP_E_STATE, "y may depend on it through");
+}
+
+/* ---- blocks: each sample in its own way ------------------------------------------------------------ */
+
+static int executed; /* rows that the kernel below was run for */
+
+static bool count_row(void *user, int n_in, const tp_elements *in, const tp_elements *out)
+{
+    (void)user, (void)n_in;
+    executed++;
+    for (int64_t i = 0; i < out->count; i++)
+        ((float *)out->data)[i] = ((const float *)in->data)[i] * 0.5f;
+    return true;
+}
+
+static tp_tensor *half(void *user, int n_in, tp_tensor *const *in)
+{
+    (void)user, (void)n_in;
+    return tp_mul(in[0], 0.5);
+}
+
+static const tp_kernel counted_half = {.name = "half", .compute = count_row, .reference = half};
+
+static tp_tensor *halved(tp_tensor *x)
+{
+    return tp_kernel_apply(&counted_half, NULL, 1, &x, TP_F32, tp_rank(x),
+                           (int64_t[]){tp_rank(x) ? tp_dim(x, 0) : 1});
+}
+
+/* Halves until the sum is at most 1: as many turns as the sample needs. */
+static void shrink(void *user, int n_in, tp_tensor *const *in, int n_out, tp_tensor **out)
+{
+    tp_tensor *x = in[0];
+    (void)user, (void)n_in, (void)n_out;
+    tp_while (tp_gt(tp_sum(x, TP_ALL, false), 1), &x) {
+        x = halved(x);
+    }
+    out[0] = x;
+}
+
+static void one_of_two(void *user, int n_in, tp_tensor *const *in, int n_out, tp_tensor **out)
+{
+    tp_tensor *x = in[0], *y = NULL;
+    (void)user, (void)n_in, (void)n_out;
+    tp_if (tp_gt(tp_sum(x, TP_ALL, false), 1), &y) {
+        y = halved(x);
+    }
+    tp_else
+    {
+        y = tp_add(tp_tanh(x), 1);
+    }
+    out[0] = y;
+}
+
+static tp_tensor *sized(tp_ctx *tp)
+{
+    const float v[6][2] = {
+        {8,     8    },
+        {0.25f, 0.5f },
+        {1,     2    },
+        {0,     0    },
+        {100,   3    },
+        {0.5f,  0.75f}
+    };
+    return tp_tensor_new(tp, TP_F32, TP_DIMS(6, 2), v);
+}
+
+static void samples_leave_a_loop_on_their_own(void **state)
+{
+    tp_ctx *tp = *state;
+    tp_tensor *x = sized(tp);
+    executed = 0;
+    tp_tensor *want = each(shrink, NULL, x);
+    const int alone = executed;
+    executed = 0;
+    expect_same(tp_vmap_apply(shrink, NULL, 1, &x, NULL), want);
+    assert_int_equal(executed, alone); /* the sum of turns, no row for a sample that has left */
+    assert_true(alone > 6);
+}
+
+static void samples_go_to_their_side(void **state)
+{
+    tp_ctx *tp = *state;
+    tp_tensor *x = sized(tp);
+    tp_tensor *want = each(one_of_two, NULL, x);
+    executed = 0;
+    expect_same(tp_vmap_apply(one_of_two, NULL, 1, &x, NULL), want);
+    assert_int_equal(executed, 4);
+    tp_tensor *low = tp_mul(x, 0.001);
+    want = each(one_of_two, NULL, low);
+    executed = 0;
+    expect_same(tp_vmap_apply(one_of_two, NULL, 1, &low, NULL), want);
+    assert_int_equal(executed, 0);
+}
+
+static void running_sum(void *user, int n_in, tp_tensor *const *in, int n_out, tp_tensor **out)
+{
+    tp_ctx *tp = user;
+    tp_tensor *h = tp_scalar(tp, TP_F32, 0), *all = NULL;
+    (void)n_in, (void)n_out;
+    tp_for (tp_dim(in[0], 0), &h) {
+        h = tp_tanh(tp_add(tp_mul(h, 0.5), tp_each(in[0])));
+        tp_emit(&all, h);
+    }
+    out[0] = tp_grad(tp_sum(all, TP_ALL, false), in[0]);
+}
+
+static void counted_loops_are_over_all(void **state)
+{
+    tp_ctx *tp = *state;
+    tp_tensor *x = numbers(tp, 2, (int64_t[]){5, 4}, 0);
+    tp_tensor *all = tp_vmap_apply(running_sum, tp, 1, &x, NULL);
+    tp_tensor *y[5];
+    for (int i = 0; i < 5; i++) {
+        tp_tensor *one = tp_require_grad(tp_detach(tp_contiguous(tp_select(x, 0, i))));
+        running_sum(tp, 1, &one, 1, &y[i]);
+    }
+    expect_same(all, tp_stack(5, y, 0));
+}
+
+/* ---- around it ------------------------------------------------------------------------------------------- */
+
+typedef struct outer {
+    tp_body f;
+    void *user;
+} outer;
+
+static void mapped(void *user, int n_in, tp_tensor *const *in, int n_out, tp_tensor **out)
+{
+    const outer *o = user;
+    tp_vmap(o->f, o->user, n_in, in, n_out, out, NULL);
+}
+
+static void in_functions(tp_ctx *tp, tp_body f, void *user, tp_tensor *x)
+{
+    outer o = {f, user};
+    tp_tensor *want = each(f, user, x);
+    for (int pure = 0; pure < 2; pure++) {
+        tp_function *c =
+            tp_function_new(tp, "mapped", mapped, &o,
+                            &(tp_function_options){.pure = pure, .engine = TP_ENGINE_TILES});
+        for (int call = 0; call < 4; call++)
+            expect_same(tp_function_apply(c, 1, &x), want);
+        tp_function_free(c);
+    }
+}
+
+static void in_captured_functions(void **state)
+{
+    tp_ctx *tp = *state;
+    net s = net_of(tp);
+    tp_tensor *x = numbers(tp, 2, (int64_t[]){5, 4}, 0);
+    in_functions(tp, loss, &s, x);
+    in_functions(tp, weight_gradient, &s, x);
+    in_functions(tp, shrink, NULL, sized(tp));
+    in_functions(tp, one_of_two, NULL, sized(tp));
+}
+
+/* One program for any number of samples, by each engine. */
+static void in_programs(tp_ctx *tp, tp_body f, void *user, tp_tensor *x)
+{
+    static const tp_engine engines[] = {TP_ENGINE_REFERENCE, TP_ENGINE_TILES, TP_ENGINE_C};
+    tp_graph *g = tp_graph_new(tp);
+    const int64_t shape[2] = {tp_symbol(g, "samples"), tp_dim(x, 1)};
+    tp_tensor *in = tp_placeholder(g, "x", TP_F32, 2, shape);
+    tp_tensor *y = tp_vmap_apply(f, user, 1, &in, NULL);
+    if (tp_failed(tp_name(tp_add(y, 0), "y")))
+        fail_msg("%s", tp_error_message(tp));
+    const char *names[2] = {"x", "y"};
+    for (size_t e = 0; e < sizeof engines / sizeof *engines; e++) {
+        tp_program *p = tp_graph_compile(g, 1, names, 1, names + 1,
+                                         &(tp_compile_options){.engine = engines[e]});
+        for (int64_t n = tp_dim(x, 0); n > 0 && p; n -= 2) {
+            tp_tensor *part = tp_contiguous(tp_slice(x, 0, 0, n, 1)), *out;
+            if (tp_program_run(p, &part, &out) != TP_OK)
+                fail_msg("engine %d: %s", (int)engines[e], tp_error_message(tp));
+            expect_same(out, tp_add(each(f, user, part), 0));
+        }
+        assert_non_null(p);
+    }
+    tp_graph_free(g);
+}
+
+static void in_compiled_programs(void **state)
+{
+    tp_ctx *tp = *state;
+    net s = net_of(tp);
+    tp_tensor *x = numbers(tp, 2, (int64_t[]){5, 4}, 0);
+    in_programs(tp, loss, &s, x);
+    in_programs(tp, weight_gradient, &s, x);
+    in_programs(tp, one_of_two, NULL, sized(tp));
+    in_programs(tp, shrink, NULL, sized(tp));
+}
+
+/* ---- edges --------------------------------------------------------------------------------------------------- */
+
+static void no_samples(void **state)
+{
+    tp_ctx *tp = *state;
+    net s = net_of(tp);
+    tp_tensor *x = tp_full(tp, TP_F32, TP_DIMS(0, 4), 0);
+    tp_tensor *y = tp_vmap_apply(loss, &s, 1, &x, NULL);
+    assert_false(tp_failed(y));
+    assert_int_equal(tp_count(y), 0);
+    x = tp_full(tp, TP_F32, TP_DIMS(0, 2), 0);
+    y = tp_vmap_apply(shrink, NULL, 1, &x, NULL);
+    assert_false(tp_failed(y));
+    assert_int_equal(tp_dim(y, 1), 2);
+    y = tp_vmap_apply(one_of_two, NULL, 1, &x, NULL);
+    assert_false(tp_failed(y));
+    assert_int_equal(tp_dim(y, 0), 0);
+}
+
+static void constant(void *user, int n_in, tp_tensor *const *in, int n_out, tp_tensor **out)
+{
+    (void)n_in, (void)in, (void)n_out;
+    out[0] = user;
+}
+
+static void what_is_no_sample_is_repeated(void **state)
+{
+    tp_ctx *tp = *state;
+    tp_tensor *x = numbers(tp, 2, (int64_t[]){5, 4}, 0), *c = numbers(tp, 1, (int64_t[]){3}, 0);
+    expect_same(tp_vmap_apply(constant, c, 1, &x, NULL), tp_broadcast(c, TP_DIMS(5, 3)));
+}
+
+typedef enum wrong { READS, ASSIGNS, DRAWS, NOTHING, STACKS } wrong;
+typedef struct mistake {
+    wrong what;
+    tp_tensor *v;
+} mistake;
+
+static void mistaken(void *user, int n_in, tp_tensor *const *in, int n_out, tp_tensor **out)
+{
+    const mistake *m = user;
+    tp_tensor *x = in[0], *ys = NULL;
+    (void)n_in, (void)n_out;
+    out[0] = m->what == NOTHING ? NULL : x;
+    if (m->what == READS)
+        out[0] = tp_mul(x, tp_item(tp_sum(x, TP_ALL, false)));
+    if (m->what == ASSIGNS)
+        out[0] = tp_assign(m->v, x);
+    if (m->what == DRAWS)
+        out[0] = tp_add(x, tp_uniform_like(x, 0, 1));
+    if (m->what == STACKS) {
+        tp_while (tp_gt(tp_sum(x, TP_ALL, false), 1), &x) {
+            x = tp_mul(x, 0.5);
+            tp_emit(&ys, x);
+        }
+        out[0] = ys;
+    }
+}
+
+static void mistakes_are_told(void **state)
+{
+    tp_ctx *tp = *state;
+    tp_tensor *x = numbers(tp, 2, (int64_t[]){5, 4}, 3), *two[2] = {x, sized(tp)};
+    mistake m = {.v = tp_variable(tp_full(tp, TP_F32, TP_DIMS(4), 0), "v")};
+    static const struct {
+        wrong what;
+        tp_status status;
+        const char *part;
+    } told[] = {
+        {READS,   TP_E_SYMBOLIC, "symbolic"                          },
+        {ASSIGNS, TP_E_STATE,    "assigns a variable"                },
+        {DRAWS,   TP_E_STATE,    "draws random numbers"              },
+        {NOTHING, TP_E_NULL,     "result 0 was not set"              },
+        {STACKS,  TP_E_STATE,    "samples may have different numbers"},
+    };
+    for (size_t i = 0; i < sizeof told / sizeof *told; i++) {
+        m.what = told[i].what;
+        tp_vmap_apply(mistaken, &m, 1, &x, NULL);
+        expect_error(tp, told[i].status, told[i].part);
+    }
+    const int shared = TP_SHARED, outside = 2;
+    tp_vmap_apply(loss, &m, 1, &x, &(tp_vmap_options){.in_axes = &shared});
+    expect_error(tp, TP_E_AXIS, "how many samples");
+    tp_vmap_apply(loss, &m, 1, &x, &(tp_vmap_options){.in_axes = &outside});
+    expect_error(tp, TP_E_AXIS, "argument 0 is [5, 4]: there is no axis 2");
+    tp_vmap_apply(constant, x, 1, &x, &(tp_vmap_options){.out_axes = (int[]){3}});
+    expect_error(tp, TP_E_AXIS, "axis 3 is none of it");
+    tp_vmap_apply(loss, &m, 2, two, NULL);
+    expect_error(tp, TP_E_SHAPE, "not as many");
+    tp_vmap_apply(NULL, NULL, 1, &x, NULL);
+    expect_error(tp, TP_E_NULL, "the function is NULL");
+    assert_int_equal(tp_vmap(loss, NULL, 1, &x, 0, NULL, NULL), TP_E_NULL);
+    tp_clear_error(tp);
+}
+
+/* The same numbers for all, on request: those that one sample alone draws. */
+static void drawn_once(void **state)
+{
+    tp_ctx *tp = *state;
+    tp_tensor *x = numbers(tp, 2, (int64_t[]){3, 4}, 0), *y[3];
+    mistake m = {.what = DRAWS};
+    tp_seed(tp, 7);
+    tp_tensor *got = tp_vmap_apply(mistaken, &m, 1, &x, &(tp_vmap_options){.same_draws = true});
+    for (int i = 0; i < 3; i++) {
+        tp_tensor *one = tp_select(x, 0, i);
+        tp_seed(tp, 7);
+        mistaken(&m, 1, &one, 1, &y[i]);
+    }
+    expect_same(got, tp_stack(3, y, 0));
+}
+
+/* ---- memory ---------------------------------------------------------------------------------------------------- */
+
+static long calls_with(long fail_at, bool once)
+{
+    unit_memory memory = {0};
+    tp_ctx *tp = unit_open(&memory);
+    assert_non_null(tp);
+    net s = net_of(tp);
+    tp_tensor *x = numbers(tp, 2, (int64_t[]){3, 4}, 0), *z = sized(tp), *y[3];
+    const long before = memory.calls;
+    memory.fail_at = fail_at && !once ? before + fail_at : 0;
+    memory.fail_once = fail_at && once ? before + fail_at : 0;
+    y[0] = tp_vmap_apply(weight_gradient, &s, 1, &x, NULL);
+    y[1] = tp_vmap_apply(shrink, NULL, 1, &z, NULL);
+    y[2] = tp_vmap_apply(one_of_two, NULL, 1, &z, NULL);
+    const long calls = memory.calls - before;
+    memory.fail_at = memory.fail_once = 0;
+    for (int i = 0; i < 3; i++)
+        if (tp_failed(y[i]))
+            assert_int_equal(tp_status_of(y[i]), TP_E_MEMORY);
+    tp_close(tp);
+    assert_int_equal(memory.bytes, 0);
+    return calls;
+}
+
+static void memory_runs_out(void **state)
+{
+    (void)state;
+    const long calls = calls_with(0, false);
+    for (long at = 1; at <= calls; at += calls > 2000 ? 7 : 1) {
+        calls_with(at, false);
+        calls_with(at, true);
+    }
+}
+
+int main(void)
+{
+    static const struct CMUnitTest tests[] = {
+        CASE(weights_are_shared),
+        CASE(gradients_are_per_sample),
+        CASE(gradients_go_through_it),
+        CASE(what_was_computed_is_shared),
+        CASE(a_gradient_that_goes_around_is_refused),
+        CASE(samples_leave_a_loop_on_their_own),
+        CASE(samples_go_to_their_side),
+        CASE(counted_loops_are_over_all),
+        CASE(in_captured_functions),
+        CASE(in_compiled_programs),
+        CASE(no_samples),
+        CASE(what_is_no_sample_is_repeated),
+        CASE(mistakes_are_told),
+        CASE(drawn_once),
+        cmocka_unit_test(memory_runs_out),
+    };
+    return cmocka_run_group_tests(tests, NULL, NULL);
+}
