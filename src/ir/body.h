@@ -43,7 +43,7 @@ typedef struct tpi_body {
     int params_size, outputs_size;
     tpi_at at;       /* the block's line */
     bool closed;     /* takes no more captures */
-    bool one_sample; /* of a function that is run on many (batch/vmap.c) */
+    bool one_sample; /* of a function that is run on many (transform/vmap.c) */
 } tpi_body;
 
 typedef struct tpi_cond_attrs {

@@ -96,6 +96,12 @@ typedef struct tpi_grad {
         *turned; /* of a matmul: the transpose of x[1] when it is there already, or NULL */
 } tpi_grad;
 
+typedef enum tpi_linear {
+    TPI_LINEAR_IN_NONE,
+    TPI_LINEAR_IN_ALL, /* together: in those that gradients go to, the others being no floats */
+    TPI_LINEAR_IN_EACH /* while the others stay */
+} tpi_linear;
+
 /* In a batching rule (op/batch.h): one use of an op on many samples at once. */
 typedef struct tpi_batch {
     const tp_tensor *node; /* the op on one sample: its attributes, types and sizes */
@@ -215,6 +221,7 @@ struct tpi_op {
      * rule: the op, with one axis more in front. */
     tp_tensor *(*batch)(const tpi_batch *b);
     uint8_t lead[3]; /* by attribute: TPI_LEAD_... */
+    uint8_t linear;  /* TPI_LINEAR_..., in its operands that are floats */
     /* Of a composite that a tape has as one node (op/fused.h): grad finds in dx what wanted operands have got so far,
      * or NULL, and leaves there what they have then, with a reference each. And: makes of t the last of the
      * composite's ops, on a tape; false: it could not. */

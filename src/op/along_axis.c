@@ -139,6 +139,7 @@ const tpi_op tpi_op_cumsum = {
     .attrs_size = sizeof(cumsum_attrs),
     .infer = cumsum_infer,
     .factors = tpi_along_factors,
+    .linear = TPI_LINEAR_IN_ALL,
     .grad = cumsum_grad,
     .text = "cumulative",
     .fn = "cumsum",

@@ -1,4 +1,4 @@
-/* Batching rules: what an op on one sample becomes on many (src/batch goes over the nodes of a graph with them).
+/* Batching rules: what an op on one sample becomes on many (src/transform goes over the nodes of a graph with them).
  *
  * Most ops go on with one axis more in front: their attributes say what that does to them (tpi_op.lead), and operands
  * that all samples share are stretched along it. A rule of an op (tpi_op.batch) is written in public ops, as a gradient

@@ -319,6 +319,7 @@ static tp_tensor *images_batch(const tpi_batch *b)
                                    .infer = name_##_infer,                                     \
                                    .factors = conv_factors,                                    \
                                    .batch = batch_,                                            \
+                                   .linear = TPI_LINEAR_IN_EACH,                               \
                                    .kernel = conv_kernel,                                      \
                                    .fast = tpi_contraction_run,                                \
                                    .grad = name_##_grad,                                       \

@@ -131,6 +131,7 @@ static tp_tensor *transform_batch(const tpi_batch *b)
                                    .attrs_size = sizeof(name_##_attrs),                        \
                                    .infer = name_##_infer,                                     \
                                    .batch = transform_batch,                                   \
+                                   .linear = TPI_LINEAR_IN_EACH,                               \
                                    .grad = name_##_grad,                                       \
                                    .text = "fourier",                                          \
                                    .fn = #name_,                                               \

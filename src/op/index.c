@@ -30,28 +30,30 @@ static const tpi_attr axis_table[] = {
  * y_read: the gradient's rule reads the values of the result. */
 #define INDEX(name_, n_in_, rule, y_read, factors_, updates_, isa, ...)                        \
     static const tpi_call name_##_calls[TP_N_DTYPES + 2 * TPI_N_SETS] = {__VA_ARGS__};         \
-    const tpi_op tpi_op_##name_ = {.name = #name_,                                             \
-                                   .code = TPI_OP_##name_,                                     \
-                                   .n_in = n_in_,                                              \
-                                   .kind = TPI_CALL,                                           \
-                                   .attrs = axis_table,                                        \
-                                   .lead = {TPI_LEAD_AXES},                                    \
-                                   .attrs_size = sizeof(axis_attrs),                           \
-                                   .infer = name_##_infer,                                     \
-                                   .factors = factors_,                                        \
-                                   .batch =                                                    \
-                                       factors_ == slice_factors ? tpi_batch_slices : NULL,    \
-                                   .grad = rule,                                               \
-                                   .grad_reads_x = true,                                       \
-                                   .grad_reads_y = y_read,                                     \
-                                   .any_size = factors_ == slice_factors,                      \
-                                   .index_in = 1,                                              \
-                                   .text = "index",                                            \
-                                   .slices = factors_ == slice_factors,                        \
-                                   .updates = TPI_UPDATES_##updates_,                          \
-                                   .fn = #name_,                                               \
-                                   .isa_call = isa,                                            \
-                                   .call = name_##_calls}
+    const tpi_op tpi_op_##name_ = {                                                            \
+        .name = #name_,                                                                        \
+        .code = TPI_OP_##name_,                                                                \
+        .n_in = n_in_,                                                                         \
+        .kind = TPI_CALL,                                                                      \
+        .attrs = axis_table,                                                                   \
+        .lead = {TPI_LEAD_AXES},                                                               \
+        .attrs_size = sizeof(axis_attrs),                                                      \
+        .infer = name_##_infer,                                                                \
+        .factors = factors_,                                                                   \
+        .batch = factors_ == slice_factors ? tpi_batch_slices : NULL,                          \
+        .grad = rule,                                                                          \
+        .linear = TPI_UPDATES_##updates_ == TPI_UPDATES_BY_MEETING ? TPI_LINEAR_IN_NONE        \
+                                                                   : TPI_LINEAR_IN_ALL,        \
+        .grad_reads_x = true,                                                                  \
+        .grad_reads_y = y_read,                                                                \
+        .any_size = factors_ == slice_factors,                                                 \
+        .index_in = 1,                                                                         \
+        .text = "index",                                                                       \
+        .slices = factors_ == slice_factors,                                                   \
+        .updates = TPI_UPDATES_##updates_,                                                     \
+        .fn = #name_,                                                                          \
+        .isa_call = isa,                                                                       \
+        .call = name_##_calls}
 
 tp_tensor *tpi_as_index(tpi_at at, tp_tensor *index)
 {

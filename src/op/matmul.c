@@ -142,8 +142,8 @@ static tp_tensor *matmul_batch(const tpi_batch *b)
 {
     if (b->node->rank > 2 || b->many[1])
         return tpi_batch_by_axis(b);
-    return tpi_batch_parted(
-        b, tpi_batch_same(b, TPI_OPERANDS(tpi_batch_joined(b, 0), b->x[1])));
+    return tpi_batch_parted(b,
+                            tpi_batch_same(b, TPI_OPERANDS(tpi_batch_joined(b, 0), b->x[1])));
 }
 
 const tpi_op tpi_op_matmul = {.name = "matmul",
@@ -161,6 +161,7 @@ const tpi_op tpi_op_matmul = {.name = "matmul",
                               .kernel = matmul_kernel,
                               .fast = matmul_fast,
                               .batch = matmul_batch,
+                              .linear = TPI_LINEAR_IN_EACH,
                               .grad = matmul_grad,
                               .grad_reads_x = true};
 

@@ -63,6 +63,7 @@ static bool move_kernel(tpi_run *r)
                                    .factors = name_##_factors,                                 \
                                    .kernel = move_kernel,                                      \
                                    .grad = name_##_grad,                                       \
+                                   .linear = TPI_LINEAR_IN_ALL,                                \
                                    .code = TPI_OP_##name_,                                     \
                                    __VA_ARGS__}
 

@@ -212,8 +212,9 @@ POOL(max_pool_dx, 2, max_table, max_dx_infer, TPI_F32_BY_SET(max_pool_dx),
      .isa_call = TPI_ISA_of_op, .planes = true, .grad = max_pool_dx_grad, .grad_reads_x = true);
 POOL(max_pool_index, 1, max_table, index_infer, , .grad = NULL);
 POOL(avg_pool, 1, avg_table, pool_infer, TPI_F32_BY_SET(avg_pool), .isa_call = TPI_ISA_of_op,
-     .planes = true, .grad = avg_pool_grad);
-POOL(avg_pool_dx, 1, dx_table, dx_infer, , .planes = true, .grad = avg_pool_dx_grad);
+     .planes = true, .grad = avg_pool_grad, .linear = TPI_LINEAR_IN_ALL);
+POOL(avg_pool_dx, 1, dx_table, dx_infer, , .planes = true, .grad = avg_pool_dx_grad,
+     .linear = TPI_LINEAR_IN_ALL);
 
 static tp_tensor *pool(tpi_at at, const tpi_op *op, tp_tensor *x, const tp_window *window)
 {

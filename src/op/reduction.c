@@ -281,12 +281,13 @@ static tp_tensor *reduce(tpi_at at, const tpi_op *op, tp_tensor *x, int n_axes,
              (tp_tensor * x, int n_axes, const int64_t *axes, bool keep), x, n_axes, axes,     \
              keep)
 
-REDUCE(sum, number_infer, sum_grad, false, false, .fold = TPI_REDUCE_SUM)
+REDUCE(sum, number_infer, sum_grad, false, false, .linear = TPI_LINEAR_IN_ALL,
+       .fold = TPI_REDUCE_SUM)
 REDUCE(prod, number_infer, prod_grad, true, false, .fold = TPI_REDUCE_PROD)
 REDUCE(reduce_max, reduce_infer, extremum_grad, true, true, .fold = TPI_REDUCE_MAX)
 REDUCE(reduce_min, reduce_infer, extremum_grad, true, true, .fold = TPI_REDUCE_MIN)
-REDUCE(mean, float_infer, mean_grad, false, false, .fold = TPI_REDUCE_SUM,
-       .by_count = &tpi_op_div)
+REDUCE(mean, float_infer, mean_grad, false, false, .linear = TPI_LINEAR_IN_ALL,
+       .fold = TPI_REDUCE_SUM, .by_count = &tpi_op_div)
 
 /* ---- extent: the product of sizes ----------------------------------------------------------------------- */
 

@@ -23,6 +23,7 @@ const tpi_op tpi_op_enter = {.name = "enter",
                              .kernel = tpi_same_kernel,
                              .any_size = true,
                              .in_order = true,
+                             .linear = TPI_LINEAR_IN_ALL,
                              .grad = enter_grad};
 
 static bool row_infer(tpi_infer *q)
@@ -90,6 +91,7 @@ const tpi_op tpi_op_row = {.name = "row",
                            .factors = row_factors,
                            .awaits = 1,
                            .batch = row_batch,
+                           .linear = TPI_LINEAR_IN_ALL,
                            .grad = tpi_grad_by_sweep /* which joins them */};
 
 tp_tensor *tpi_enter_turns(tpi_at at, tp_tensor *x)

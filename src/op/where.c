@@ -98,6 +98,7 @@ const tpi_op tpi_op_cast = {.name = "cast",
                             .infer = cast_infer,
                             .kernel = cast_kernel,
                             .fast = cast_fast,
+                            .linear = TPI_LINEAR_IN_ALL,
                             .grad = cast_grad};
 
 tp_tensor *tp_cast_at(const char *file, int line, tp_tensor *x, tp_dtype dtype)

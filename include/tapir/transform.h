@@ -7,8 +7,8 @@
  *     y = tp_vmap_apply(body, NULL, 1, &x, NULL);                    x [64, 3]: y is [64]
  *
  * Each sample gets the bits that the function gives it alone. */
-#ifndef TAPIR_BATCH_H
-#define TAPIR_BATCH_H
+#ifndef TAPIR_TRANSFORM_H
+#define TAPIR_TRANSFORM_H
 
 #include "capture.h"
 
@@ -48,6 +48,32 @@ TP_FN(tp_status, tp_vmap, tp_body body, void *user, int n_in, tp_tensor *const *
 TP_FN(tp_tensor *, tp_vmap_apply, tp_body body, void *user, int n_in, tp_tensor *const *in,
       const tp_vmap_options *opt);
 #define tp_vmap_apply(...) tp_vmap_apply_at(TP_PLACE, __VA_ARGS__)
+
+/* ---- derivatives ---------------------------------------------------------------------------------
+ *
+ * Of a function that is run once, as by tp_vmap, on symbolic tensors, with what holds for that. Random numbers are drawn
+ * once. */
+
+/* out[n_out] = body of in[n_in], and dout[n_out], of their shapes, the derivatives along din[n_in] (forward mode: the
+ * Jacobian-vector product), in one pass that keeps nothing. din[i] is of in[i]'s shape and type; NULL: zeros, as for what is
+ * no float. dout[k] is zeros where out[k] does not depend on what has a direction, or is no float. Where a gradient is that
+ * of a user's function or has no second one, so it is here. */
+TP_FN(tp_status, tp_jvp, tp_body body, void *user, int n_in, tp_tensor *const *in,
+      tp_tensor *const *din, int n_out, tp_tensor **out, tp_tensor **dout);
+#define tp_jvp(...) tp_jvp_at(TP_PLACE, __VA_ARGS__)
+/* Of y, the body's only result, by argument number `of`: d y[i...] / d x[j...] as [i..., j...]. Rows are computed as
+ * samples of a tp_vmap, the function itself once. */
+TP_FN(tp_tensor *, tp_jacobian, tp_body body, void *user, int n_in, tp_tensor *const *in,
+      int of);
+#define tp_jacobian(...) tp_jacobian_at(TP_PLACE, __VA_ARGS__)
+/* Of the sum of y's elements: d2 y / d x[i...] d x[j...] as [i..., j...]. */
+TP_FN(tp_tensor *, tp_hessian, tp_body body, void *user, int n_in, tp_tensor *const *in,
+      int of);
+#define tp_hessian(...) tp_hessian_at(TP_PLACE, __VA_ARGS__)
+/* That times v, of x's shape, without the matrix: the derivative of the gradient along v. */
+TP_FN(tp_tensor *, tp_hvp, tp_body body, void *user, int n_in, tp_tensor *const *in, int of,
+      tp_tensor *v);
+#define tp_hvp(...) tp_hvp_at(TP_PLACE, __VA_ARGS__)
 
 #ifdef __cplusplus
 }

@@ -1,0 +1,305 @@
+/* Derivatives of functions: along a direction (forward mode), and what is made of these. */
+#include "op/op.h"
+#include "op/sizes.h"
+#include "tapir/transform.h"
+#include "transform/one_body.h"
+#include "transform/transform.h"
+
+#include <string.h>
+
+#undef TP_PLACE
+#define TP_PLACE at.file, at.line
+
+/* ---- tp_jvp ------------------------------------------------------------------------------------------- */
+
+typedef struct jvp {
+    tpi_one_call of;
+    tp_tensor *const *din;
+    tp_tensor **dout;
+} jvp;
+
+static int type_of_argument(const void *user, int i, int64_t *shape)
+{
+    const tp_tensor *x = ((const tpi_one_call *)user)->in[i];
+    memcpy(shape, x->shape, sizeof *shape * (size_t)x->rank);
+    return x->rank;
+}
+
+/* NULL, or the failed tensor. */
+static tp_tensor *refuse_tangents(const jvp *c)
+{
+    tp_ctx *ctx = c->of.in[0]->ctx;
+    for (int i = 0; i < c->of.n_in; i++) {
+        const tp_tensor *x = c->of.in[i], *d = c->din[i];
+        if (!d)
+            continue;
+        tp_tensor *failed = tpi_refuse_operand(ctx, c->of.at, c->of.what, i, d);
+        if (failed)
+            return failed;
+        if (x->dtype < TP_F32 || d->dtype != x->dtype || !tpi_same_shape(d, x))
+            return tpi_fail(ctx, c->of.at, c->of.what,
+                            x->dtype < TP_F32 || d->dtype != x->dtype ? TP_E_DTYPE : TP_E_SHAPE,
+                            "argument %d is %s %s, its direction %s %s", i,
+                            tp_dtype_name((tp_dtype)x->dtype), SHAPE(x),
+                            tp_dtype_name((tp_dtype)d->dtype), SHAPE(d));
+    }
+    return NULL;
+}
+
+static tp_tensor *along(const jvp *c, const tpi_one_body *one, tp_tensor **out)
+{
+    tp_ctx *ctx = c->of.in[0]->ctx;
+    const tpi_body *body = one->body;
+    tpi_bump memory = TPI_BUMP(&ctx->mem);
+    const tpi_transform f = {.rules = &tpi_tangent_rules,
+                             .ctx = ctx,
+                             .at = c->of.at,
+                             .around = tpi_one_around(one),
+                             .memory = &memory,
+                             .draws_once = true};
+    tpi_image *image = tpi_bump_take(&memory, (size_t)body->graph->n_nodes, sizeof *image);
+    tp_tensor *failed = image ? NULL : tpi_no_memory(ctx, c->of.at, c->of.what);
+    for (int i = 0; i < body->n_params && !failed; i++) {
+        tpi_image *v = &image[body->params[i]->index];
+        v->t = i < c->of.n_in ? c->of.in[i] : tpi_one_captured(one, i);
+        v->tangent = i < c->of.n_in ? c->din[i] : NULL;
+        v->marked = v->tangent != NULL;
+    }
+    failed = failed ? failed : tpi_transform_body(&f, body, image);
+    for (int i = 0; i < c->of.n_out && !failed; i++) {
+        const tpi_image v = image[body->outputs[i]->index];
+        const bool has = v.t->dtype >= TP_F32;
+        out[i] = v.t;
+        c->dout[i] = has ? tpi_marked(&f, v, true).tangent : NULL;
+    }
+    tpi_bump_free(&memory);
+    return failed;
+}
+
+/* Values, then tangents. */
+static tp_tensor *run_jvp(const void *user, tp_tensor **out)
+{
+    jvp c = *(const jvp *)user;
+    const int n = c.of.n_out;
+    c.dout = out + n;
+    tp_tensor *failed = refuse_tangents(&c);
+    if (failed)
+        return failed;
+    tpi_one_body one;
+    failed = tpi_one_open(&c.of, type_of_argument, &c.of, &one);
+    failed = failed ? failed : along(&c, &one, out);
+    tpi_one_close(&one);
+    for (int i = 0; i < n && !failed; i++) /* of what is no float there are zeros */
+        out[n + i] =
+            out[n + i] ? out[n + i] : tpi_zeros(c.of.at, out[i], out[i]->rank, out[i]->shape);
+    return failed;
+}
+
+tp_status tp_jvp_at(const char *file, int line, tp_body body, void *user, int n_in,
+                    tp_tensor *const *in, tp_tensor *const *din, int n_out, tp_tensor **out,
+                    tp_tensor **dout)
+{
+    const jvp c = {
+        {"tp_jvp", TPI_AT(file, line), body, user, n_in, n_out, in},
+        din, NULL
+    };
+    tp_ctx *ctx = n_in > 0 && in && in[0] ? in[0]->ctx : NULL;
+    if (n_out < 1 || !out || !dout || !din)
+        return tpi_fail_status(ctx, c.of.at, c.of.what, TP_E_NULL,
+                               din ? "there is no place for results"
+                                   : "the directions are missing");
+    const size_t bytes = 2 * (size_t)n_out * sizeof(tp_tensor *);
+    tp_tensor **all = ctx ? tpi_take(&ctx->mem, bytes) : NULL;
+    if (!all) {
+        tp_tensor *failed =
+            ctx ? tpi_no_memory(ctx, c.of.at, c.of.what) : (tp_tensor *)&tpi_nil;
+        tpi_fail_all(failed, n_out, dout);
+        return tpi_fail_all(failed, n_out, out);
+    }
+    const tp_status status = tpi_one_call_run(&c.of, run_jvp, &c, 2 * n_out, all);
+    memcpy(out, all, bytes / 2);
+    memcpy(dout, all + n_out, bytes / 2);
+    tpi_give_back(&ctx->mem, all, bytes);
+    return status;
+}
+
+tp_status(tp_jvp)(tp_body body, void *user, int n_in, tp_tensor *const *in,
+                  tp_tensor *const *din, int n_out, tp_tensor **out, tp_tensor **dout)
+{
+    return tp_jvp_at(NULL, 0, body, user, n_in, in, din, n_out, out, dout);
+}
+
+/* ---- products with Hessians ------------------------------------------------------------------------------ */
+
+/* A function of one result, and its gradient by argument `of`. */
+typedef struct gradient {
+    tpi_at at;
+    tp_body function;
+    void *user;
+    int of;
+} gradient;
+
+static void gradient_body(void *user, int n_in, tp_tensor *const *in, int n_out,
+                          tp_tensor **out)
+{
+    const gradient *g = user;
+    const tpi_at at = g->at;
+    tp_tensor *y = NULL;
+    (void)n_out;
+    g->function(g->user, n_in, in, 1, &y);
+    out[0] = y ? tp_grad(y, in[g->of]) : NULL;
+}
+
+/* NULL, or the failed tensor for an argument that has no gradient. */
+static tp_tensor *refuse_argument(tpi_at at, const char *what, int n_in, tp_tensor *const *in,
+                                  int of)
+{
+    tp_ctx *ctx = n_in > 0 && in && in[0] ? in[0]->ctx : NULL;
+    if (of < 0 || of >= n_in || !in)
+        return tpi_fail(ctx, at, what, TP_E_VALUE, "there is no argument %d of %d", of, n_in);
+    tp_tensor *failed = tpi_refuse_operand(ctx, at, what, of, in[of]);
+    if (failed || in[of]->dtype >= TP_F32)
+        return failed;
+    return tpi_fail(ctx, at, what, TP_E_DTYPE,
+                    "argument %d is %s: derivatives are by f32 and f64", of,
+                    tp_dtype_name((tp_dtype)in[of]->dtype));
+}
+
+tp_tensor *tp_hvp_at(const char *file, int line, tp_body body, void *user, int n_in,
+                     tp_tensor *const *in, int of, tp_tensor *v)
+{
+    const tpi_at at = TPI_AT(file, line);
+    gradient g = {at, body, user, of};
+    tp_tensor *failed = refuse_argument(at, "tp_hvp", n_in, in, of), *y, *dy;
+    if (!failed && !body)
+        failed = tpi_fail(in[of]->ctx, at, "tp_hvp", TP_E_NULL, "the function is NULL");
+    if (failed)
+        return failed;
+    tp_ctx *ctx = in[of]->ctx;
+    const size_t bytes = (size_t)n_in * sizeof(tp_tensor *);
+    tp_tensor **din = tpi_take(&ctx->mem, bytes);
+    if (!din)
+        return tpi_no_memory(ctx, at, "tp_hvp");
+    memset(din, 0, bytes);
+    din[of] = v;
+    if (!v)
+        dy = tpi_fail(ctx, at, "tp_hvp", TP_E_NULL, "the direction is NULL");
+    else
+        tp_jvp_at(file, line, gradient_body, &g, n_in, in, din, 1, &y, &dy);
+    tpi_give_back(&ctx->mem, din, bytes);
+    return dy;
+}
+
+TPI_BARE(tp_tensor *, tp_hvp,
+         (tp_body body, void *user, int n_in, tp_tensor *const *in, int of, tp_tensor *v), body,
+         user, n_in, in, of, v)
+
+/* ---- Jacobians ----------------------------------------------------------------------------------------------- */
+
+/* One row: the gradient of one element of the result. The last argument weighs the elements. */
+static void row_body(void *user, int n_in, tp_tensor *const *in, int n_out, tp_tensor **out)
+{
+    const gradient *g = user;
+    const tpi_at at = g->at;
+    tp_tensor *y = NULL;
+    (void)n_out;
+    g->function(g->user, n_in - 1, in, 1, &y);
+    if (y)
+        tp_grads(y, tp_reshape(in[n_in - 1], tp_rank(y), tp_failed(y) ? NULL : y->shape), 1,
+                 (tp_tensor *[]){in[g->of]}, out);
+}
+
+/* Rank and sizes of the function's result; NULL, or the failed tensor. */
+static tp_tensor *measure(const tpi_one_call *c, int *rank, int64_t *shape)
+{
+    tpi_one_body one;
+    tp_tensor *failed = tpi_one_open(c, type_of_argument, c, &one);
+    if (!failed) {
+        const tp_tensor *y = one.body->outputs[0];
+        *rank = y->rank;
+        memcpy(shape, y->shape, sizeof *shape * (size_t)y->rank);
+    }
+    tpi_one_close(&one);
+    return failed;
+}
+
+/* The identity of so many rows of x's type. */
+static tp_tensor *identity(tpi_at at, tp_tensor *x, int64_t n)
+{
+    tp_tensor *i = tpi_iota(at, x, n);
+    return tp_cast(tp_eq(tp_unsqueeze(i, 1), i), (tp_dtype)x->dtype);
+}
+
+typedef struct jacobian {
+    tpi_one_call of;
+    int by;
+} jacobian;
+
+static tp_tensor *run_jacobian(const void *user, tp_tensor **out)
+{
+    const jacobian *j = user;
+    const tpi_at at = j->of.at;
+    tp_ctx *ctx = j->of.in[0]->ctx;
+    tp_tensor *x = j->of.in[j->by];
+    int rank = 0;
+    int64_t shape[2 * TP_MAX_RANK];
+    tp_tensor *failed = measure(&j->of, &rank, shape);
+    if (failed)
+        return failed;
+    if (rank + x->rank > TP_MAX_RANK)
+        return tpi_fail(ctx, at, j->of.what, TP_E_AXIS,
+                        "the result has %d axes and the argument %d: more than %d together",
+                        rank, x->rank, TP_MAX_RANK);
+    const int n = j->of.n_in;
+    const int64_t rows = tpi_sizes_product(tpi_dims_of(x), rank, shape);
+    memcpy(shape + rank, x->shape, sizeof *shape * (size_t)x->rank);
+    const size_t bytes = ((size_t)n + 1) * (sizeof(tp_tensor *) + sizeof(int));
+    tp_tensor **in = tpi_take(&ctx->mem, bytes);
+    if (!in)
+        return tpi_no_memory(ctx, at, j->of.what);
+    int *axes = (int *)(in + n + 1);
+    for (int i = 0; i < n; i++) {
+        in[i] = j->of.in[i];
+        axes[i] = TP_SHARED;
+    }
+    in[n] = identity(at, x, rows);
+    axes[n] = 0;
+    gradient g = {at, j->of.function, j->of.user, j->by};
+    const tp_vmap_options opt = {.in_axes = axes, .same_draws = true};
+    tp_tensor *all = tp_vmap_apply_at(at.file, at.line, row_body, &g, n + 1, in, &opt);
+    tpi_give_back(&ctx->mem, in, bytes);
+    out[0] = tp_reshape(all, rank + x->rank, shape);
+    return NULL;
+}
+
+tp_tensor *tp_jacobian_at(const char *file, int line, tp_body body, void *user, int n_in,
+                          tp_tensor *const *in, int of)
+{
+    const jacobian j = {
+        {"tp_jacobian", TPI_AT(file, line), body, user, n_in, 1, in},
+        of
+    };
+    tp_tensor *y = refuse_argument(j.of.at, j.of.what, n_in, in, of);
+    if (!y)
+        tpi_one_call_run(&j.of, run_jacobian, &j, 1, &y);
+    return y;
+}
+
+TPI_BARE(tp_tensor *, tp_jacobian,
+         (tp_body body, void *user, int n_in, tp_tensor *const *in, int of), body, user, n_in,
+         in, of)
+
+tp_tensor *tp_hessian_at(const char *file, int line, tp_body body, void *user, int n_in,
+                         tp_tensor *const *in, int of)
+{
+    const tpi_at at = TPI_AT(file, line);
+    gradient g = {at, body, user, of};
+    tp_tensor *failed = refuse_argument(at, "tp_hessian", n_in, in, of);
+    if (!failed && !body)
+        failed = tpi_fail(in[of]->ctx, at, "tp_hessian", TP_E_NULL, "the function is NULL");
+    return failed ? failed : tp_jacobian_at(file, line, gradient_body, &g, n_in, in, of);
+}
+
+TPI_BARE(tp_tensor *, tp_hessian,
+         (tp_body body, void *user, int n_in, tp_tensor *const *in, int of), body, user, n_in,
+         in, of)
