@@ -43,8 +43,7 @@ tp_tensor *tp_assign_at(const char *file, int line, tp_tensor *var, tp_tensor *v
         return tpi_refuse_outside(g, at, "assign", node);
     if (tpi_is_of_one_sample(g))
         return tpi_fail(ctx, at, "assign", TP_E_STATE,
-                        "the function that tp_vmap is given assigns a variable, which is one "
-                        "for all samples: "
+                        "a function that is transformed (tp_vmap, tp_jvp) assigns a variable: "
                         "let it return the value");
     if (g && g->parent)
         return ctx->block_rules->assign(at, g, var, value);

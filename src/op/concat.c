@@ -98,7 +98,6 @@ const tpi_op tpi_op_pad = {
     .attrs_size = sizeof(pad_attrs),
     .infer = pad_infer,
     .factors = pad_factors,
-    .linear = TPI_LINEAR_IN_ALL,
     .grad = pad_grad,
     .text = "move",
     .fn = "pad",

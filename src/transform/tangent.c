@@ -119,8 +119,12 @@ static tp_tensor *of_reduction(const use *u)
 {
     const tpi_reduce_attrs *a = u->node->attrs;
     tp_tensor *share = back(u, u->in, u->y, tpi_all(u->at, u->y, 1), 0);
-    return share ? tp_sum(tp_mul(share, u->x[0].tangent), (int)a->axes.n, a->axes.v, a->keep)
-                 : NULL;
+    if (!share)
+        return NULL;
+    tp_tensor *part =
+        tp_mul(share, u->x[0].tangent); /* 0 where it counts for nothing, also times infinity */
+    part = tp_where(tp_eq(share, 0), 0, part);
+    return tp_sum(part, (int)a->axes.n, a->axes.v, a->keep);
 }
 
 /* The gradient is linear in dy: its derivative by dy along the tangent is the tangent of the result. */

@@ -432,10 +432,10 @@ static tp_tensor *refuse(const run *r)
     if (tpi_node_draws(r->block) && !r->f->draws_once)
         return tpi_fail(ctx, r->at, what, TP_E_STATE, "%s", tpi_transform_draws);
     if (a && a->has_pred && (a->counted || a->n_slices || a->n_stacked))
-        return tpi_fail(
-            ctx, r->at, what, TP_E_STATE,
-            "the loop keeps something of each turn, and values decide how many there "
-            "are: samples may have different numbers");
+        return tpi_fail(ctx, r->at, what, TP_E_STATE,
+                        "the loop keeps something of each turn, and values decide how many "
+                        "turns there are%s",
+                        r->f->rules->tangents ? "" : ": samples may have different numbers");
     return NULL;
 }
 

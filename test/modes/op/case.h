@@ -82,6 +82,7 @@ int case_mode_fail(const case_options *o, op_case *cases, int n);
 int case_mode_cover(const case_options *o, op_case *cases, int n);
 int case_mode_dump(const case_options *o, op_case *cases, int n);
 int case_mode_factors(const case_options *o, op_case *cases, int n);
+int case_mode_jvp(const case_options *o, op_case *cases, int n);
 int case_mode_vmap(const case_options *o, op_case *cases, int n);
 int case_mode_onnx(const case_options *o, op_case *cases, int n);
 

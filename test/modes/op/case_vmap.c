@@ -83,7 +83,7 @@ static bool is_refused(const mapped *m)
         if (strcmp(m->c->op, by_values[i]) == 0)
             return strstr(message, "samples may have different numbers");
     if (strcmp(m->c->op, "assign") == 0)
-        return strstr(message, "assigns a variable, which is one for all samples");
+        return strstr(message, "assigns a variable");
     return tp_error(m->tp) == TP_E_AXIS && strstr(message, "with the axis of the samples");
 }
 

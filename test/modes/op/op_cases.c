@@ -10,6 +10,7 @@
  *               random.h and nn.h has a case
  *       factors  axis factors: parts of a result are those of parts of the operands
  *       vmap    tp_vmap over samples gives what each sample gives alone
+ *       jvp     tp_jvp gives what reverse mode gives that is gone through twice
  *       dump    operands and results as .npy files into DIR, for numpy.py
  *       onnx    models with operands and results into DIR, for test/outside/export
  *       validate  graphs are compiled for the reference: with TAPIR_VALIDATE=1 each pass is looked at
@@ -139,7 +140,8 @@ int main(int argc, char **argv)
         {"onnx",     case_mode_onnx   },
         {"alone",    case_mode_graph  },
         {"validate", case_mode_graph  },
-        {"vmap",     case_mode_vmap   }
+        {"vmap",     case_mode_vmap   },
+        {"jvp",      case_mode_jvp    }
     };
     setvbuf(stdout, NULL, _IOLBF, 0); /* what was found is there when time runs out */
     case_options o = {.mode = argc > 1 ? argv[1] : "", .program = argv[0], .seed = 1};
@@ -166,6 +168,6 @@ int main(int argc, char **argv)
         }
     fprintf(stderr, "usage: op_cases MODE [--case OP or OP/N] [--seed N] [--all] "
                     "[--dump DIR]\n"
-                    "MODE: graph, grad, fail, cover, factors, dump, onnx, vmap, validate or alone\n");
+                    "MODE: graph, grad, fail, cover, factors, dump, onnx, vmap, jvp, validate or alone\n");
     return 2;
 }
