@@ -79,6 +79,15 @@ static tpi_image of_node(const tpi_transform *f, const tp_tensor *t, const tpi_i
     return to;
 }
 
+/* A constant outlives the body, which may be all that has it: the open scope has it too. */
+static tp_tensor *held(const tpi_transform *f, tp_tensor *t)
+{
+    if (t->owned_at >= 0)
+        return t;
+    tpi_ref(t);
+    return tpi_own(t) ? t : tpi_no_memory(f->ctx, f->at, f->rules->what);
+}
+
 /* NULL, or the failed tensor. */
 static tp_tensor *set_image(const tpi_transform *f, const tp_tensor *t, tpi_image *image)
 {
@@ -88,7 +97,7 @@ static tp_tensor *set_image(const tpi_transform *f, const tp_tensor *t, tpi_imag
     if (tpi_is_block(t))
         return to->outputs ? NULL : tpi_transform_block(f, t, image);
     if (tpi_constant_of(t))
-        *to = (tpi_image){.t = tpi_constant_of(t)};
+        *to = (tpi_image){.t = held(f, tpi_constant_of(t))};
     else if (tpi_block_of(t))
         *to = image[tpi_block_of(t)->index].outputs[tpi_index_of(t)];
     else if (tpi_inside_of(t))
