@@ -59,6 +59,7 @@ static void add_all(bench *b)
         {"LeNet training step",    bench_add_lenet   },
         {"control flow",           bench_add_control },
         {"Tree-LSTM",              bench_add_trees   },
+        {"Many samples",           bench_add_samples },
         {"models",                 bench_add_models  },
         {"training",               bench_add_train   },
     };

@@ -69,5 +69,6 @@ void bench_add_capture(bench *b);
 void bench_add_models(bench *b);
 void bench_add_control(bench *b);
 void bench_add_trees(bench *b);
+void bench_add_samples(bench *b);
 
 #endif

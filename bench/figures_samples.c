@@ -1,0 +1,188 @@
+/* Functions of one sample, run on many: beside the same written for many. */
+#include "bench.h"
+#include "limits.h"
+
+#include <stdlib.h>
+
+enum { SAMPLES = 64, ROUNDS = 15 };
+
+/* Two ways to one thing. */
+typedef struct pair {
+    tp_ctx *tp;
+    tp_program *one, *other;
+    tp_tensor *feeds[2];
+    int n_out;
+} pair;
+
+static double seconds_of(pair *p, tp_program *program)
+{
+    tp_tensor *out[16];
+    tp_scope_begin(p->tp);
+    const double start = limit_now();
+    tp_program_run(program, p->feeds, out);
+    const double seconds = limit_now() - start;
+    tp_scope_end(p->tp);
+    return seconds;
+}
+
+static int ascending(const void *a, const void *b)
+{
+    const double x = *(const double *)a, y = *(const double *)b;
+    return (x > y) - (x < y);
+}
+
+/* The median of ratios of runs in turn. */
+static double ratio(void *arg)
+{
+    pair *p = arg;
+    double r[ROUNDS];
+    if (!p->one || !p->other)
+        return 0;
+    for (int i = 0; i < 3; i++) {
+        seconds_of(p, p->one);
+        seconds_of(p, p->other);
+    }
+    for (int i = 0; i < ROUNDS; i++) {
+        const double one = seconds_of(p, p->one);
+        r[i] = one / seconds_of(p, p->other);
+    }
+    qsort(r, ROUNDS, sizeof *r, ascending);
+    return r[ROUNDS / 2];
+}
+
+static tp_program *compile(pair *p, tp_graph *g, const char *prefix)
+{
+    static const char *const names[2][10] = {
+        {"a0", "a1", "a2", "a3", "a4", "a5", "a6", "a7", "a8", "a9"},
+        {"b0", "b1", "b2", "b3", "b4", "b5", "b6", "b7", "b8", "b9"}
+    };
+    static const char *const feeds[2] = {"x", "y"};
+    const tp_compile_options c = {.engine = TP_ENGINE_C};
+    tp_program *made =
+        tp_graph_compile(g, p->feeds[1] ? 2 : 1, feeds, p->n_out, names[*prefix == 'b'], &c);
+    if (made)
+        tp_program_wait(made);
+    return made;
+}
+
+static void name_all(const pair *p, tp_tensor **out, char prefix)
+{
+    char name[3] = {prefix, '0', 0};
+    for (int i = 0; i < p->n_out; i++, name[1]++)
+        tp_name(out[i], name);
+}
+
+/* ---- the network of the digits: 784 - 128 - 10 ------------------------------------------------------- */
+
+typedef struct digits {
+    tp_dense dense[2];
+} digits;
+
+static tp_tensor *logits_of(const digits *net, tp_tensor *x)
+{
+    return tp_dense_apply(&net->dense[1], tp_relu(tp_dense_apply(&net->dense[0], x)));
+}
+
+static void logits_of_one(void *user, int n_in, tp_tensor *const *in, int n_out,
+                          tp_tensor **out)
+{
+    (void)n_in, (void)n_out;
+    out[0] = tp_squeeze(logits_of(user, tp_unsqueeze(in[0], 0)), 0);
+}
+
+static bool digits_new(pair *p, tp_ctx *tp, digits *net)
+{
+    net->dense[0] = tp_dense_new(tp_params_new(tp), "dense1", 784, 128, NULL);
+    net->dense[1] = tp_dense_new(tp_params_new(tp), "dense2", 128, 10, NULL);
+    *p = (pair){.tp = tp, .n_out = 1};
+    p->feeds[0] = tp_retain(tp_uniform(tp, TP_F32, TP_DIMS(SAMPLES, 784), 0, 1));
+    tp_graph *g = tp_graph_new(tp);
+    tp_tensor *x = tp_placeholder(g, "x", TP_F32, TP_DIMS(SAMPLES, 784)), *y[2];
+    y[0] = tp_vmap_apply(logits_of_one, net, 1, &x, NULL);
+    y[1] = logits_of(net, x);
+    name_all(p, &y[0], 'a');
+    name_all(p, &y[1], 'b');
+    p->one = compile(p, g, "a");
+    p->other = compile(p, g, "b");
+    return p->one && p->other;
+}
+
+/* ---- LeNet: gradients of each sample's loss, and of their mean -------------------------------------------- */
+
+typedef struct lenet {
+    tp_conv_layer conv[2];
+    tp_dense dense[3];
+    tp_tensor *params[10];
+} lenet;
+
+static tp_tensor *loss_of(const lenet *net, tp_tensor *x, tp_tensor *y)
+{
+    const tp_window two = {
+        .kernel = {2, 2}
+    };
+    for (int i = 0; i < 2; i++)
+        x = tp_max_pool(tp_relu(tp_conv_layer_apply(&net->conv[i], x)), &two);
+    x = tp_flatten(x, 1);
+    for (int i = 0; i < 2; i++)
+        x = tp_relu(tp_dense_apply(&net->dense[i], x));
+    return tp_cross_entropy(tp_dense_apply(&net->dense[2], x), y);
+}
+
+static void gradients_of_one(void *user, int n_in, tp_tensor *const *in, int n_out,
+                             tp_tensor **out)
+{
+    lenet *net = user;
+    (void)n_in;
+    tp_tensor *loss = loss_of(net, tp_unsqueeze(in[0], 0), tp_unsqueeze(in[1], 0));
+    tp_grads(loss, NULL, n_out, net->params, out);
+}
+
+static bool lenet_new(pair *p, tp_ctx *tp, lenet *net)
+{
+    net->conv[0] =
+        tp_conv_layer_new(tp_params_new(tp), "conv1", 1, 6, TP_SQUARE(5, 1, 2), NULL);
+    net->conv[1] =
+        tp_conv_layer_new(tp_params_new(tp), "conv2", 6, 16, TP_SQUARE(5, 1, 0), NULL);
+    net->dense[0] = tp_dense_new(tp_params_new(tp), "dense1", 400, 120, NULL);
+    net->dense[1] = tp_dense_new(tp_params_new(tp), "dense2", 120, 84, NULL);
+    net->dense[2] = tp_dense_new(tp_params_new(tp), "dense3", 84, 10, NULL);
+    for (int i = 0; i < 2; i++) {
+        net->params[2 * i] = net->conv[i].w;
+        net->params[2 * i + 1] = net->conv[i].b;
+    }
+    for (int i = 0; i < 3; i++) {
+        net->params[4 + 2 * i] = net->dense[i].w;
+        net->params[5 + 2 * i] = net->dense[i].b;
+    }
+    *p = (pair){.tp = tp, .n_out = 10};
+    p->feeds[0] = tp_retain(tp_uniform(tp, TP_F32, TP_DIMS(SAMPLES, 1, 28, 28), 0, 1));
+    p->feeds[1] = tp_retain(tp_randint(tp, TP_I64, TP_DIMS(SAMPLES), 0, 10));
+    tp_graph *g = tp_graph_new(tp);
+    tp_tensor *in[2] = {tp_placeholder(g, "x", TP_F32, TP_DIMS(SAMPLES, 1, 28, 28)),
+                        tp_placeholder(g, "y", TP_I64, TP_DIMS(SAMPLES))};
+    tp_tensor *each[10], *summed[10];
+    tp_vmap(gradients_of_one, net, 2, in, 10, each, NULL);
+    tp_grads(loss_of(net, in[0], in[1]), NULL, 10, net->params, summed);
+    name_all(p, each, 'a');
+    name_all(p, summed, 'b');
+    p->one = compile(p, g, "a");
+    p->other = compile(p, g, "b");
+    return p->one && p->other;
+}
+
+void bench_add_samples(bench *b)
+{
+    static const char *const digits_name = "digits, 64 samples, tp_vmap over batched";
+    static const char *const lenet_name = "LeNet, 64 samples, gradients each over summed";
+    pair *p = tp_alloc(b->tp, 2 * sizeof *p);
+    digits *d = tp_alloc(b->tp, sizeof *d);
+    lenet *l = tp_alloc(b->tp, sizeof *l);
+    if (!p || !d || !l)
+        return;
+    if (bench_wants(b, digits_name) && digits_new(&p[0], b->tp, d))
+        bench_add(b, (figure){digits_name, "", .told = ratio, .arg = &p[0], .slow = true,
+                              .goal = 1.05});
+    if (bench_wants(b, lenet_name) && lenet_new(&p[1], b->tp, l))
+        bench_add(
+            b, (figure){lenet_name, "", .told = ratio, .arg = &p[1], .slow = true, .goal = 3});
+}
