@@ -59,11 +59,15 @@ static bool make_body(const tpi_one_call *c, tpi_one_body *to)
     return to->body != NULL;
 }
 
-/* What the function gives becomes the body's outputs. NULL, or the failed tensor. */
-static tp_tensor *take_outputs(const tpi_one_call *c, tpi_body *body, tp_tensor *const *out)
+/* What the function gives becomes the body's outputs. NULL, or the failed tensor. `refused`: requests for memory before
+ * the function ran, which may not set a result when one of its own is refused. */
+static tp_tensor *take_outputs(const tpi_one_call *c, tpi_body *body, tp_tensor *const *out,
+                               uint64_t refused)
 {
     tp_ctx *ctx = c->in[0]->ctx;
     for (int i = 0; i < c->n_out; i++) {
+        if (!out[i] && ctx->mem.refused != refused)
+            return tpi_no_memory(ctx, c->at, c->what);
         if (!out[i])
             return tpi_fail(ctx, c->at, c->what, TP_E_NULL, "result %d was not set", i);
         tp_tensor *failed = tpi_refuse_operand(ctx, c->at, c->what, i, out[i]);
@@ -84,13 +88,14 @@ static tp_tensor *trace(const tpi_one_call *c, tpi_body *body, tp_tensor *const 
     tp_ctx *ctx = c->in[0]->ctx;
     tp_graph *const tracing = ctx->tracing;
     tpi_user_code code;
+    const uint64_t refused = ctx->mem.refused;
     for (int i = 0; i < c->n_out; i++)
         out[i] = NULL;
     ctx->tracing = body->graph;
     tpi_user_code_enter(&code, ctx, c->what);
     c->function(c->user, c->n_in, one, c->n_out, out);
     tpi_user_code_end_blocks(&code);
-    tp_tensor *failed = take_outputs(c, body, out);
+    tp_tensor *failed = take_outputs(c, body, out, refused);
     tpi_user_code_leave(&code);
     ctx->tracing = tracing;
     body->closed = true;

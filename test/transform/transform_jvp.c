@@ -280,9 +280,9 @@ static long calls_with(long fail_at, bool once)
     const long calls = memory.calls - before;
     memory.fail_at = memory.fail_once = 0;
     for (int i = 0; i < 4; i++)
-        if (tp_failed(y[i]) && tp_status_of(y[i]) != TP_E_MEMORY)
+        if (tp_failed(y[i]) && tp_error(tp) != TP_E_MEMORY)
             fail_msg("call %d, allocation %ld%s: %s", i, fail_at, once ? " alone" : "",
-                     tp_error_text(y[i]));
+                     tp_error_message(tp));
     tp_close(tp);
     assert_int_equal(memory.bytes, 0);
     return calls;
