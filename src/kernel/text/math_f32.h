@@ -51,15 +51,36 @@ TPK_INLINE float tpk_exp_rest_f32(float r)
     return tpk_fma_f32(tpk_fma_f32(tpk_exp_poly_f32(r), r, 1.0f), r, 1.0f);
 }
 
-/* 2^n in two factors, for n goes from -150 to 129, of which each gets half of the bias of exponents.
- * Where n is held back e^r does for the rest: it is infinite in the end. */
+/* p 2^n, n + 254 in the low bits of t: two factors, for n goes from -151 to 129, of which each gets half of the bias of
+ * exponents. */
+TPK_INLINE float tpk_exp_scale_f32(float p, float t)
+{
+    const uint32_t n = tpk_bits_f32(t) << 23, a = (tpk_bits_f32(t) << 22) & 0xff800000u;
+    return p * tpk_from_bits_f32(a) * tpk_from_bits_f32(n - a);
+}
+
+/* Where n is held back e^r does for the rest: it is infinite in the end. */
 TPK_INLINE float tpk_exp_f32(float x)
 {
     float t;
     const float p = tpk_exp_rest_f32(tpk_exp_split_to_f32(x, 254.0f, 129.0f, &t));
-    const uint32_t n = tpk_bits_f32(t) << 23, a = (tpk_bits_f32(t) << 22) & 0xff800000u;
-    const float e = p * tpk_from_bits_f32(a) * tpk_from_bits_f32(n - a);
-    return x < -104.0f ? 0.0f : e;
+    return x < -104.0f ? 0.0f : tpk_exp_scale_f32(p, t);
+}
+
+/* x = n + r, exactly; 2^r = 1 + r P(r) */
+TPK_INLINE float tpk_exp2_f32(float x)
+{
+    const float bias = TPK_MAGIC_F32 + 254.0f;
+    float a = x > 129.0f ? 129.0f : x;
+    a = a < -151.0f ? -151.0f : a;
+    const float t = a + bias, r = a - (t - bias);
+    float p = 0x1.1795aep-13f;
+    p = tpk_fma_f32(p, r, 0x1.5ef4ecp-10f);
+    p = tpk_fma_f32(p, r, 0x1.3b681ap-7f);
+    p = tpk_fma_f32(p, r, 0x1.c6af9ep-5f);
+    p = tpk_fma_f32(p, r, 0x1.ebfb94p-3f);
+    p = tpk_fma_f32(p, r, 0x1.62e430p-1f);
+    return tpk_exp_scale_f32(tpk_fma_f32(p, r, 1.0f), t);
 }
 
 /* The same for x <= 0, or NaN: one of the factors is always 2^-64. */
@@ -92,8 +113,8 @@ TPK_INLINE float tpk_expm1_f32(float x)
     return __builtin_fabsf(x) < 0x1p-26f ? x : y + y; /* -0 and subnormals */
 }
 
-/* (log(1 + f) - f) / f^2, -1/3 <= f < 1/3 */
-TPK_INLINE float tpk_log_poly_f32(float f)
+/* (log(1 + f) - f + f^2 / 2) / f^3, -1/3 <= f < 1/3 */
+TPK_INLINE float tpk_log_cubic_f32(float f)
 {
     float p = -0x1.109f7ep-3f;
     p = tpk_fma_f32(p, f, 0x1.1ed8f8p-3f);
@@ -102,33 +123,79 @@ TPK_INLINE float tpk_log_poly_f32(float f)
     p = tpk_fma_f32(p, f, -0x1.55cd0ep-3f);
     p = tpk_fma_f32(p, f, 0x1.99d212p-3f);
     p = tpk_fma_f32(p, f, -0x1.fffd6ap-3f);
-    p = tpk_fma_f32(p, f, 0x1.555502p-2f);
-    return tpk_fma_f32(p, f, -0.5f);
+    return tpk_fma_f32(p, f, 0x1.555502p-2f);
 }
 
-/* x = 2^e m, 2/3 <= m < 4/3; log x = e ln 2 + f + f^2 P(f), f = m - 1. */
-TPK_INLINE float tpk_log_f32(float x)
+/* (log(1 + f) - f) / f^2 */
+TPK_INLINE float tpk_log_poly_f32(float f)
+{
+    return tpk_fma_f32(tpk_log_cubic_f32(f), f, -0.5f);
+}
+
+/* x = 2^(e - lift) m, 2/3 <= m < 4/3, for a normal x. Returns m - 1. */
+TPK_INLINE float tpk_log_split_f32(float x, float lift, float *e)
+{
+    const int32_t i = (int32_t)tpk_bits_f32(x);
+    const int32_t k = (int32_t)(((uint32_t)i - 0x3f2aaaabu) & 0xff800000u);
+    *e = tpk_fma_f32((float)k, 0x1p-23f, lift);
+    return tpk_from_bits_f32((uint32_t)i - (uint32_t)k) - 1.0f;
+}
+
+/* The same for all x > 0. */
+TPK_INLINE float tpk_log_split_all_f32(float x, float *e)
 {
     const int small = x < 0x1p-126f;
-    const float y = small ? x * 0x1p23f : x;
-    const int32_t i = (int32_t)tpk_bits_f32(y);
-    const int32_t k = (int32_t)(((uint32_t)i - 0x3f2aaaabu) & 0xff800000u);
-    const float e = tpk_fma_f32((float)k, 0x1p-23f, small ? -23.0f : 0.0f);
-    const float f = tpk_from_bits_f32((uint32_t)i - (uint32_t)k) - 1.0f;
-    float r = tpk_fma_f32(e, 0x1.62e430p-1f, tpk_fma_f32(tpk_log_poly_f32(f), f * f, f));
+    return tpk_log_split_f32(small ? x * 0x1p23f : x, small ? -23.0f : 0.0f, e);
+}
+
+/* A logarithm of x, which is r where x > 0 is finite. */
+TPK_INLINE float tpk_log_ends_f32(float x, float r)
+{
     r = x < TPK_INF_F32 ? r : x; /* infinity and NaN */
     r = x == 0 ? -TPK_INF_F32 : r;
     return x < 0 ? TPK_NAN_F32 : r;
+}
+
+/* x = 2^e m; log x = e ln 2 + f + f^2 P(f), f = m - 1. */
+TPK_INLINE float tpk_log_f32(float x)
+{
+    float e;
+    const float f = tpk_log_split_all_f32(x, &e);
+    return tpk_log_ends_f32(
+        x, tpk_fma_f32(e, 0x1.62e430p-1f, tpk_fma_f32(tpk_log_poly_f32(f), f * f, f)));
+}
+
+/* log x / log b, of log 2 / log b as a pair, whose first number times e is exact, and of 1 / log b as a pair. With
+ * g = f - f^2 / 2 it is e times the one and g times the other, both as pairs; what is small is added last. So whole
+ * numbers come out as they are. */
+TPK_INLINE float tpk_log_to_base_f32(float x, float unit, float unit_low, float factor,
+                                     float factor_low)
+{
+    float e;
+    const float f = tpk_log_split_all_f32(x, &e), half = -0.5f * f, g = tpk_fma_f32(half, f, f);
+    const float rest = tpk_fma_f32(tpk_log_cubic_f32(f), f * f * f, tpk_fma_f32(half, f, f - g));
+    const float whole = e * unit, part = g * factor, y = whole + part;
+    float low = (part - (y - whole)) + tpk_fma_f32(g, factor, -part);
+    low = tpk_fma_f32(e, unit_low, tpk_fma_f32(g, factor_low, low));
+    return tpk_log_ends_f32(x, y + tpk_fma_f32(rest, factor, low));
+}
+
+TPK_INLINE float tpk_log2_f32(float x)
+{
+    return tpk_log_to_base_f32(x, 1.0f, 0.0f, 0x1.715476p+0f, 0x1.4ae0c0p-26f);
+}
+
+TPK_INLINE float tpk_log10_f32(float x)
+{
+    return tpk_log_to_base_f32(x, 0x1.3442p-2f, -0x1.95ec10p-19f, 0x1.bcb7b2p-2f, -0x1.5b235ep-27f);
 }
 
 /* u = 1 + x, rounded, and what that loses: log u as above, and lost / u. */
 TPK_INLINE float tpk_log1p_f32(float x)
 {
     const float u = 1.0f + x, d = u - 1.0f, lost = (x - d) + (1.0f - (u - d));
-    const int32_t i = (int32_t)tpk_bits_f32(u);
-    const int32_t k = (int32_t)(((uint32_t)i - 0x3f2aaaabu) & 0xff800000u);
-    const float e = (float)k * 0x1p-23f,
-                f = tpk_from_bits_f32((uint32_t)i - (uint32_t)k) - 1.0f;
+    float e;
+    const float f = tpk_log_split_f32(u, 0.0f, &e);
     const float p = tpk_fma_f32(tpk_log_poly_f32(f), f * f, lost / u);
     float r = tpk_fma_f32(e, 0x1.62e430p-1f, f + p);
     r = x < TPK_INF_F32 ? r : x; /* infinity and NaN */
@@ -190,6 +257,39 @@ TPK_INLINE float tpk_erf_f32(float x)
     q = tpk_fma_f32(q, a, 0x1.62d9dep-13f);
     q = 1.0f - tpk_exp_mid_f32(q);
     return a > 0.9f ? tpk_copysign_f32(q, x) : p;
+}
+
+/* x (7/8 - 15/64 l + P(l) / Q(l)), l = s + low = log(1 - x^2). The line, which is most of it, is exact as a pair, and so is its
+ * product with x. Subnormal numbers are scaled. The variable is that of M. Giles, Approximating the erfinv function,
+ * GPU Computing Gems (2011). */
+TPK_INLINE float tpk_erfinv_f32(float x)
+{
+    float e;
+    const float f = tpk_log_split_f32(tpk_fma_f32(-x, x, 1.0f), 0.0f, &e);
+    const float top = e * 0x1.62e4p-1f, s = top + f;
+    float low = tpk_fma_f32(e, 0x1.7f7d1cp-20f, f - (s - top));
+    low = tpk_fma_f32(tpk_log_poly_f32(f), f * f, low);
+    const float l = s + low;
+    float p = -0x1.387706p-21f;
+    p = tpk_fma_f32(p, l, 0x1.43d7b0p-16f);
+    p = tpk_fma_f32(p, l, 0x1.7ff81ep-15f);
+    p = tpk_fma_f32(p, l, 0x1.5e453ap-10f);
+    p = tpk_fma_f32(p, l, 0x1.7fcc78p-7f);
+    p = tpk_fma_f32(p, l, 0x1.5e6676p-10f);
+    p = tpk_fma_f32(p, l, 0x1.6fe244p-7f);
+    float q = -0x1.7edf54p-19f;
+    q = tpk_fma_f32(q, l, 0x1.d44590p-13f);
+    q = tpk_fma_f32(q, l, -0x1.1a89e8p-9f);
+    q = tpk_fma_f32(q, l, 0x1.1489d8p-5f);
+    q = tpk_fma_f32(q, l, -0x1.75d17ap-4f);
+    q = tpk_fma_f32(q, l, 1.0f);
+    const float line = tpk_fma_f32(s, -0.234375f, 0.875f);
+    const float lost = tpk_fma_f32(s, -0.234375f, 0.875f - line);
+    const float rest = p / q + tpk_fma_f32(low, -0.234375f, lost);
+    const float a = x * 0x1p30f, y = a * line;
+    const float r = y + tpk_fma_f32(a, rest, tpk_fma_f32(a, line, -y));
+    const float z = __builtin_fabsf(x) == 1.0f ? TPK_INF_F32 : r * 0x1p-30f;
+    return __builtin_fabsf(x) > 1.0f ? TPK_NAN_F32 : tpk_copysign_f32(z, x); /* -0 stays */
 }
 
 /* x = (n + r) pi / 2, |r| <= 0.52, in double: the product of x with two windows of 53 bits of

@@ -64,6 +64,17 @@ TPK_INLINE double tpk_exp_f64(double x)
     return x < -746.0 ? 0.0 : tpk_exp_scale_f64(p, t);
 }
 
+/* x = n + r, exactly; u = r ln 2 in 1 + u + u^2 P(u), but r times ln 2 as a pair where it counts. */
+TPK_INLINE double tpk_exp2_f64(double x)
+{
+    double a = x > 1025.0 ? 1025.0 : x;
+    a = a < -1076.0 ? -1076.0 : a;
+    const double t = a + TPK_MAGIC_F64, r = a - (t - TPK_MAGIC_F64);
+    const double u = r * 0x1.62e42fefa39efp-1;
+    const double p = tpk_fma_f64(tpk_exp_poly_f64(u) * u, u, r * 0x1.abc9e3b39803fp-56);
+    return tpk_exp_scale_f64(1.0 + tpk_fma_f64(r, 0x1.62e42fefa39efp-1, p), t);
+}
+
 /* As of f32. */
 TPK_INLINE double tpk_expm1_f64(double x)
 {
@@ -90,12 +101,11 @@ TPK_INLINE double tpk_log_split_f64(double x, double *e)
     return tpk_from_bits_f64(i - k);
 }
 
-/* log x + more, for 0 < x < infinity: x = 2^e m, log m = 2s + s z P(z), s = f / (2 + f), f = m - 1, z = s^2; and
- * 2s = f - s f. */
-TPK_INLINE double tpk_log_finite_f64(double x, double more)
+/* log(1 + f) - f + h + more, h = f^2 / 2, for 1 + f between sqrt(1/2) and sqrt 2: the logarithm is 2s + s z P(z),
+ * s = f / (2 + f), z = s^2; and 2s = f - s f = f - h + s h. */
+TPK_INLINE double tpk_log_rest_f64(double f, double h, double more)
 {
-    double e;
-    const double m = tpk_log_split_f64(x, &e), f = m - 1.0, s = f / (2.0 + f), z = s * s;
+    const double s = f / (2.0 + f), z = s * s;
     double p = 0x1.2e952ce24bd1ap-3;
     p = tpk_fma_f64(p, z, 0x1.39adef08e7244p-3);
     p = tpk_fma_f64(p, z, 0x1.7465b83f378d4p-3);
@@ -103,19 +113,55 @@ TPK_INLINE double tpk_log_finite_f64(double x, double more)
     p = tpk_fma_f64(p, z, 0x1.2492493dc0bc7p-2);
     p = tpk_fma_f64(p, z, 0x1.9999999985aa9p-2);
     p = tpk_fma_f64(p, z, 0x1.555555555557bp-1);
-    const double h = 0.5 * f * f; /* s f = h - s h */
-    const double c = tpk_fma_f64(s, tpk_fma_f64(p, z, h), e * 0x1.ef35793c76730p-45) - h;
-    double low;
+    return tpk_fma_f64(s, tpk_fma_f64(p, z, h), more);
+}
+
+/* log x + more, for 0 < x < infinity */
+TPK_INLINE double tpk_log_finite_f64(double x, double more)
+{
+    double e, low;
+    const double f = tpk_log_split_f64(x, &e) - 1.0, h = 0.5 * f * f;
+    const double c = tpk_log_rest_f64(f, h, e * 0x1.ef35793c76730p-45) - h;
     const double r = tpk_fast_sum(e * 0x1.62e42fefa38p-1, f, &low); /* an exact product */
     return r + (low + (c + more));
 }
 
-TPK_INLINE double tpk_log_f64(double x)
+/* A logarithm of x, which is r where x > 0 is finite. */
+TPK_INLINE double tpk_log_ends_f64(double x, double r)
 {
-    double r = tpk_log_finite_f64(x, 0.0);
     r = x < TPK_INF_F64 ? r : x;
     r = x == 0 ? -TPK_INF_F64 : r;
     return x < 0 ? TPK_NAN_F64 : r;
+}
+
+TPK_INLINE double tpk_log_f64(double x)
+{
+    return tpk_log_ends_f64(x, tpk_log_finite_f64(x, 0.0));
+}
+
+/* As of f32. */
+TPK_INLINE double tpk_log_to_base_f64(double x, double unit, double unit_low, double factor,
+                                      double factor_low)
+{
+    double e, lost;
+    const double f = tpk_log_split_f64(x, &e) - 1.0, half = -0.5 * f,
+                 g = tpk_fma_f64(half, f, f);
+    const double rest = tpk_log_rest_f64(f, -half * f, tpk_fma_f64(half, f, f - g));
+    const double part = g * factor, y = tpk_fast_sum(e * unit, part, &lost);
+    double low = lost + tpk_fma_f64(g, factor, -part);
+    low = tpk_fma_f64(e, unit_low, tpk_fma_f64(g, factor_low, low));
+    return tpk_log_ends_f64(x, y + tpk_fma_f64(rest, factor, low));
+}
+
+TPK_INLINE double tpk_log2_f64(double x)
+{
+    return tpk_log_to_base_f64(x, 1.0, 0.0, 0x1.71547652b82fep+0, 0x1.777d0ffda0d24p-56);
+}
+
+TPK_INLINE double tpk_log10_f64(double x)
+{
+    return tpk_log_to_base_f64(x, 0x1.34413509f8p-2, -0x1.80433b83b532ap-44,
+                               0x1.bcb7b1526e50ep-2, 0x1.95355baaafad3p-57);
 }
 
 /* u = 1 + x, rounded, and what that loses: log u and lost / u. */
@@ -195,6 +241,47 @@ TPK_INLINE double tpk_erf_f64(double x)
     q = tpk_fma_f64(q, a, 0x1.cd4225d7c597bp-26);
     q = 1.0 - tpk_exp_f64(q);
     return a > 1.0 ? tpk_copysign_f64(q, x) : p;
+}
+
+/* x (1 - 3/16 l + P(l) / Q(l)), l = log(1 - x^2). */
+TPK_INLINE double tpk_erfinv_f64(double x)
+{
+    const double l = tpk_log_finite_f64(tpk_fma_f64(-x, x, 1.0), 0.0);
+    double p = 0x1.69ce6ea0b85c5p-56;
+    p = tpk_fma_f64(p, l, -0x1.f6a5415fc4442p-49);
+    p = tpk_fma_f64(p, l, 0x1.386f1e0d91407p-44);
+    p = tpk_fma_f64(p, l, -0x1.9b04da3f1dfe9p-40);
+    p = tpk_fma_f64(p, l, 0x1.447350f70f934p-35);
+    p = tpk_fma_f64(p, l, -0x1.f92ab188ffdd2p-34);
+    p = tpk_fma_f64(p, l, 0x1.170befee1f0bfp-28);
+    p = tpk_fma_f64(p, l, 0x1.e14e214b60bf5p-25);
+    p = tpk_fma_f64(p, l, -0x1.04ebef0e5fa69p-21);
+    p = tpk_fma_f64(p, l, 0x1.9f3d5cf413a34p-17);
+    p = tpk_fma_f64(p, l, -0x1.7efc7b37e0bdbp-14);
+    p = tpk_fma_f64(p, l, 0x1.9e46b08245f4ep-11);
+    p = tpk_fma_f64(p, l, -0x1.aa0277680a659p-9);
+    p = tpk_fma_f64(p, l, 0x1.98505c4ed002cp-7);
+    p = tpk_fma_f64(p, l, -0x1.aed98605139a7p-7);
+    p = tpk_fma_f64(p, l, -0x1.d203b725884abp-4);
+    double q = 0x1.082d9d792c2bfp-67;
+    q = tpk_fma_f64(q, l, 0x1.1428039d68ee9p-53);
+    q = tpk_fma_f64(q, l, -0x1.177c689910c1cp-45);
+    q = tpk_fma_f64(q, l, 0x1.bf4c271d1138ap-40);
+    q = tpk_fma_f64(q, l, -0x1.5c4af590ba0dfp-35);
+    q = tpk_fma_f64(q, l, 0x1.3d4c4da776f5fp-30);
+    q = tpk_fma_f64(q, l, -0x1.4df4f8eae9356p-26);
+    q = tpk_fma_f64(q, l, 0x1.7d59b5daa7064p-22);
+    q = tpk_fma_f64(q, l, -0x1.173ad3bd02c16p-18);
+    q = tpk_fma_f64(q, l, 0x1.b0a46f2c7bf07p-15);
+    q = tpk_fma_f64(q, l, -0x1.b24898b607992p-12);
+    q = tpk_fma_f64(q, l, 0x1.c217a3e5419fcp-9);
+    q = tpk_fma_f64(q, l, -0x1.26401faad11e9p-6);
+    q = tpk_fma_f64(q, l, 0x1.98fbf44c1e2b1p-4);
+    q = tpk_fma_f64(q, l, -0x1.1a4c5afdbbcaap-2);
+    q = tpk_fma_f64(q, l, 1.0);
+    const double y = tpk_fma_f64(x, tpk_fma_f64(l, -0.1875, p / q), x);
+    const double z = __builtin_fabs(x) == 1.0 ? TPK_INF_F64 : y;
+    return __builtin_fabs(x) > 1.0 ? TPK_NAN_F64 : tpk_copysign_f64(z, x); /* -0 stays */
 }
 
 /* |x| >= 2^20: x 2/pi modulo 4 from the 192 bits of 2/pi that matter (Payne and Hanek). */

@@ -5,10 +5,12 @@
 
 Each row below says: minimise the maximum of |w(x) (f(x) - sum c_k x^k)| over [a, b]. Solved by
 the Remez exchange on a dense Chebyshev grid; then the coefficients are rounded to the target
-format one by one, lowest power first, the others being fitted again each time.
+format one by one, lowest power first, the others being fitted again each time. QUOTIENTS are likewise
+of f - P(x) / Q(x), Q(0) = 1, by least squares that are weighted anew (Lawson).
 """
 import sys
-from mpmath import mp, mpf, matrix, lu_solve, pi, cos, sin, exp, log, sqrt, atanh, erf, erfc, frexp, ldexp, nint, tanh
+from mpmath import (mp, mpf, matrix, lu_solve, pi, cos, sin, exp, expm1, log, sqrt, atanh, erf, erfc, erfinv, frexp, ldexp, nint,
+                    polyval, tanh)
 
 mp.dps = 50
 
@@ -90,6 +92,35 @@ def fit(f, w, a, b, powers, bits, exact=0):
     return done, first, worst
 
 
+def quotient(f, w, a, b, n, m, bits, points=160):
+    """P of degree n and Q of degree m, rounded to `bits`, and the largest weighted errors before and after."""
+    xs = [(a + b) / 2 + (b - a) / 2 * cos(pi * i / points) for i in range(points + 1)]
+    fs, ws, weights, below = [f(x) for x in xs], [w(x) for x in xs], [mpf(1)] * (points + 1), [mpf(1)] * (points + 1)
+
+    def errors(p, q):
+        return [abs(wx * (fx - polyval(p[::-1], x) / polyval(q[::-1], x))) for x, fx, wx in zip(xs, fs, ws)]
+
+    best = None
+    for _ in range(40):
+        A, y = matrix(points + 1, n + m + 1), matrix(points + 1, 1)
+        for i, (x, fx) in enumerate(zip(xs, fs)):
+            s = ws[i] * sqrt(weights[i]) / below[i]
+            for j in range(n + 1):
+                A[i, j] = s * x**j
+            for j in range(1, m + 1):
+                A[i, n + j] = -s * fx * x**j
+            y[i] = s * fx
+        c = lu_solve(A.T * A, A.T * y)
+        p, q = [c[j] for j in range(n + 1)], [mpf(1)] + [c[n + j] for j in range(1, m + 1)]
+        below = [abs(polyval(q[::-1], x)) for x in xs]
+        err = errors(p, q)
+        if not best or max(err) < best[0]:
+            best = max(err), p, q
+        weights = [v * (e / max(err) + mpf(10) ** -6) for v, e in zip(weights, err)]
+    p, q = [[rounded(v, bits) for v in row] for row in best[1:]]
+    return p, q, best[0], max(errors(p, q))
+
+
 def lg(t):  # log((1+s)/(1-s)) / s with t = s^2
     return mpf(2) if t == 0 else 2 * atanh(sqrt(t)) / sqrt(t)
 
@@ -111,6 +142,13 @@ def er(t):  # erf(x)/x with t = x^2
     return 2 / sqrt(pi) if t == 0 else erf(sqrt(t)) / sqrt(t)
 
 
+def ei(l):  # erfinv(x) / x with l = log(1 - x^2)
+    if l == 0:
+        return sqrt(pi) / 2
+    x = sqrt(-expm1(l))
+    return erfinv(x) / x
+
+
 h = log(2) / 2 * mpf("1.001")
 smax = ((sqrt(mpf(2)) - 1) / (sqrt(mpf(2)) + 1)) ** 2 * mpf("1.001")
 ln2 = log(mpf(2))
@@ -120,6 +158,8 @@ ROWS = {
     # e^r = 1 + r + r^2 P(r); relative to e^r - 1, for expm1 is built from it too
     "exp32": (lambda r: (exp(r) - 1 - r) / r**2, zero, -h, h, range(0, 5), 24, 5),
     "exp64": (lambda r: (exp(r) - 1 - r) / r**2, zero, -h, h, range(0, 11), 53),
+    # 2^r = 1 + r P(r)
+    "exp2_32": (lambda r: (2**r - 1) / r if r else ln2, lambda r: zero(r) / 2**r, -0.5, 0.5, range(0, 6), 24, 6),
     # log(1+f) = f + f^2 P(f)
     "log32": (lambda f: (log(1 + f) - f) / f**2, zero, mpf(-1) / 3, mpf(1) / 3, range(0, 9), 24),
     # log((1+s)/(1-s)) = s (2 + t P(t)), t = s^2
@@ -146,10 +186,28 @@ ROWS = {
     "plog64": (lambda t: lg(t) - 2 - t * 2 / 3 - t * t * 2 / 5, one, 0, smax, range(3, 9), 53, 2),
 }
 
-for name in sys.argv[1:] or ROWS:
-    f, w, a, b, p, bits, *ex = ROWS[name]
-    done, first, worst = fit(f, w, a, b, p, bits, *ex)
-    print("%s: 2^%.2f before rounding, 2^%.2f after" % (name, mp.log(first, 2), mp.log(worst, 2)))
-    for k, c in done:
+QUOTIENTS = {
+    # erfinv x = x (7/8 - 15/64 l + P(l) / Q(l)), l = log(1 - x^2); f64: 1 - 3/16 l
+    "erfinv32": (lambda l: ei(l) - mpf(7) / 8 + l * 15 / 64, lambda l: 1 / ei(l), mpf("-15.96"), 0, 6, 5, 24),
+    "erfinv64": (lambda l: ei(l) - 1 + l * 3 / 16, lambda l: 1 / ei(l), mpf("-36.8"), 0, 15, 15, 53),
+}
+
+
+def show(coefficients, bits):
+    for k, c in coefficients:
         print("    [%2d] %s%s  %s" % (k, float(c).hex(), "f" if bits == 24 else "", mp.nstr(c, 18)))
+
+
+for name in sys.argv[1:] or list(ROWS) + list(QUOTIENTS):
+    if name in ROWS:
+        f, w, a, b, p, bits, *ex = ROWS[name]
+        done, first, worst = fit(f, w, a, b, p, bits, *ex)
+    else:
+        mp.dps = 80
+        p, q, first, worst = quotient(*QUOTIENTS[name])
+        bits = QUOTIENTS[name][-1]
+        done = list(enumerate(p)) + list(enumerate(q))
+        mp.dps = 50
+    print("%s: 2^%.2f before rounding, 2^%.2f after" % (name, mp.log(first, 2), mp.log(worst, 2)))
+    show(done, bits)
     sys.stdout.flush()

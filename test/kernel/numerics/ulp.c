@@ -39,6 +39,52 @@ static int mpfr_sqrt_inv(mpfr_ptr y, mpfr_srcptr x, mpfr_rnd_t rnd)
     return mpfr_ui_div(y, 1, y, rnd);
 }
 
+/* Newton's steps from what is to be measured. erf(y) - x = (1 - x) - erfc(y): of |x|, for which the latter is exact. */
+static long double erfinv_long(long double x)
+{
+    const long double a = fabsl(x), root = 0.886226925452758013649083741670572591L; /* of pi, / 2 */
+    long double y = (long double)tpk_erfinv_f64((double)a);
+    for (int i = 0; i < 2 && a > 0 && a < 1; i++) {
+        const long double over = a < 0.5L ? erfl(y) - a : (1 - a) - erfcl(y);
+        y -= over * root * expl(y * y);
+    }
+    return copysignl(y, x);
+}
+
+static int mpfr_erfinv(mpfr_ptr y, mpfr_srcptr x, mpfr_rnd_t rnd)
+{
+    if (mpfr_zero_p(x) || mpfr_cmpabs_ui(x, 1) >= 0) {
+        return mpfr_atanh(y, x, rnd); /* as infinite, as much no number */
+    }
+    mpfr_t v, d, e;
+    mpfr_inits2(mpfr_get_prec(y), v, d, e, (mpfr_ptr)0);
+    mpfr_set_ld(v, erfinv_long(mpfr_get_ld(x, rnd)), rnd);
+    for (int i = 0; i < 8; i++) {
+        if (mpfr_cmp_d(x, 0.5) < 0) {
+            mpfr_erf(d, v, rnd);
+            mpfr_sub(d, d, x, rnd);
+        } else {
+            mpfr_erfc(d, v, rnd);
+            mpfr_add(d, d, x, rnd);
+            mpfr_ui_sub(d, 1, d, rnd);
+        }
+        mpfr_sqr(e, v, rnd);
+        mpfr_exp(e, e, rnd);
+        mpfr_mul(d, d, e, rnd);
+        mpfr_const_pi(e, rnd);
+        mpfr_sqrt(e, e, rnd);
+        mpfr_mul(d, d, e, rnd);
+        mpfr_div_ui(d, d, 2, rnd);
+        mpfr_sub(v, v, d, rnd);
+        if (mpfr_zero_p(d) || mpfr_get_exp(d) < mpfr_get_exp(v) - 50) { /* so the next is below 2^-100 */
+            break;
+        }
+    }
+    mpfr_set(y, v, rnd);
+    mpfr_clears(v, d, e, (mpfr_ptr)0);
+    return 0;
+}
+
 static const struct row {
     const char *name;
     float (*f32)(float);
@@ -51,6 +97,9 @@ static const struct row {
 } rows[] = {
     {"exp",     tpk_exp_f32,     tpk_exp_f64,     exp,         expl,         mpfr_exp,      1.0, 1.0,  745},
     {"log",     tpk_log_f32,     tpk_log_f64,     log,         logl,         mpfr_log,      1.0, 1.0,  4  },
+    {"exp2",    tpk_exp2_f32,    tpk_exp2_f64,    exp2,        exp2l,        mpfr_exp2,     1.0, 1.0,  1080},
+    {"log2",    tpk_log2_f32,    tpk_log2_f64,    log2,        log2l,        mpfr_log2,     1.0, 1.0,  4  },
+    {"log10",   tpk_log10_f32,   tpk_log10_f64,   log10,       log10l,       mpfr_log10,    1.0, 1.0,  4  },
     {"expm1",   tpk_expm1_f32,   tpk_expm1_f64,   expm1,       expm1l,       mpfr_expm1,    1.5, 1.5,  745},
     {"log1p",   tpk_log1p_f32,   tpk_log1p_f64,   log1p,       log1pl,       mpfr_log1p,    1.5, 1.5,  4  },
     {"sqrt",    tpk_sqrt_f32,    tpk_sqrt_f64,    sqrt,        sqrtl,        mpfr_sqrt,     0.5, 0.5,  1e9},
@@ -62,6 +111,7 @@ static const struct row {
     {"sigmoid", tpk_sigmoid_f32, tpk_sigmoid_f64, sigmoid_ref, sigmoid_long, mpfr_sigmoid,  1.5,
      1.5,                                                                                              745},
     {"erf",     tpk_erf_f32,     tpk_erf_f64,     erf,         erfl,         mpfr_erf,      1.1, 1.11, 6  },
+    {"erfinv",  tpk_erfinv_f32,  tpk_erfinv_f64,  tpk_erfinv_f64, erfinv_long, mpfr_erfinv,  1.0, 2.0,  1  },
 };
 
 static double float_error(float got, double exact)
