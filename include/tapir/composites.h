@@ -23,14 +23,7 @@ TP_FN(tp_tensor *, tp_clip_min, tp_tensor *x, double lo);
 TP_FN(tp_tensor *, tp_clip_max, tp_tensor *x, double hi);
 #define tp_clip_max(x, ...) tp_clip_max_at(TP_PLACE, TP_OPERAND(x), __VA_ARGS__)
 
-/* Exponential; from here to lgamma x is float. */
-TP_FN(tp_tensor *, tp_exp2, tp_tensor *x); /* 2^x */
-#define tp_exp2(x) tp_exp2_at(TP_PLACE, TP_OPERAND(x))
-TP_FN(tp_tensor *, tp_log2, tp_tensor *x); /* exact for powers of 2 */
-#define tp_log2(x) tp_log2_at(TP_PLACE, TP_OPERAND(x))
-TP_FN(tp_tensor *, tp_log10, tp_tensor *x); /* exact for powers of 10 */
-#define tp_log10(x) tp_log10_at(TP_PLACE, TP_OPERAND(x))
-TP_FN(tp_tensor *, tp_reciprocal, tp_tensor *x); /* 1 / x */
+TP_FN(tp_tensor *, tp_reciprocal, tp_tensor *x); /* 1 / x; from here to lgamma x is float */
 #define tp_reciprocal(x) tp_reciprocal_at(TP_PLACE, TP_OPERAND(x))
 
 /* Angles in radians. */
@@ -61,9 +54,6 @@ TP_FN(tp_tensor *, tp_atanh, tp_tensor *x); /* NaN outside of [-1, 1]; at the en
 
 TP_FN(tp_tensor *, tp_erfc, tp_tensor *x); /* 1 - erf(x), accurate where that is small */
 #define tp_erfc(x) tp_erfc_at(TP_PLACE, TP_OPERAND(x))
-TP_FN(tp_tensor *, tp_erfinv,
-      tp_tensor *x); /* erf(erfinv(x)) = x; infinite at -1 and 1, NaN outside */
-#define tp_erfinv(x) tp_erfinv_at(TP_PLACE, TP_OPERAND(x))
 /* log |gamma(x)|, infinite at 0, -1, -2, ... Accurate near 1 and 2; near its zeros below 0 within an absolute error. */
 TP_FN(tp_tensor *, tp_lgamma, tp_tensor *x);
 #define tp_lgamma(x) tp_lgamma_at(TP_PLACE, TP_OPERAND(x))

@@ -29,6 +29,12 @@ TP_FN(tp_tensor *, tp_exp, tp_tensor *x); /* from here on x is float */
 #define tp_exp(x) tp_exp_at(TP_PLACE, TP_OPERAND(x))
 TP_FN(tp_tensor *, tp_log, tp_tensor *x); /* natural */
 #define tp_log(x) tp_log_at(TP_PLACE, TP_OPERAND(x))
+TP_FN(tp_tensor *, tp_exp2, tp_tensor *x); /* 2^x */
+#define tp_exp2(x) tp_exp2_at(TP_PLACE, TP_OPERAND(x))
+TP_FN(tp_tensor *, tp_log2, tp_tensor *x); /* exact for powers of 2 */
+#define tp_log2(x) tp_log2_at(TP_PLACE, TP_OPERAND(x))
+TP_FN(tp_tensor *, tp_log10, tp_tensor *x); /* exact for powers of 10 */
+#define tp_log10(x) tp_log10_at(TP_PLACE, TP_OPERAND(x))
 TP_FN(tp_tensor *, tp_expm1, tp_tensor *x); /* exp(x) - 1, accurate near 0 */
 #define tp_expm1(x) tp_expm1_at(TP_PLACE, TP_OPERAND(x))
 TP_FN(tp_tensor *, tp_log1p, tp_tensor *x); /* log(1 + x), accurate near 0 */
@@ -47,6 +53,9 @@ TP_FN(tp_tensor *, tp_sigmoid, tp_tensor *x); /* 1 / (1 + exp(-x)) */
 #define tp_sigmoid(x) tp_sigmoid_at(TP_PLACE, TP_OPERAND(x))
 TP_FN(tp_tensor *, tp_erf, tp_tensor *x);
 #define tp_erf(x) tp_erf_at(TP_PLACE, TP_OPERAND(x))
+TP_FN(tp_tensor *, tp_erfinv,
+      tp_tensor *x); /* erf(erfinv(x)) = x; infinite at -1 and 1, NaN outside */
+#define tp_erfinv(x) tp_erfinv_at(TP_PLACE, TP_OPERAND(x))
 TP_FN(tp_tensor *, tp_floor, tp_tensor *x); /* floor, ceil, round: gradient 0 */
 #define tp_floor(x) tp_floor_at(TP_PLACE, TP_OPERAND(x))
 TP_FN(tp_tensor *, tp_ceil, tp_tensor *x);

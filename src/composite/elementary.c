@@ -1,5 +1,5 @@
-/* Elementary functions of single elements: exponential, trigonometric, hyperbolic, those of Gauss and Euler; parts of
- * numbers; what kind of number an element is.
+/* Elementary functions of single elements: trigonometric, hyperbolic, those of Gauss and Euler; parts of numbers;
+ * what kind of number an element is.
  *
  * Both sides of a tp_where are finite wherever the other one is taken, so that gradients are too. An odd or even
  * function is computed of -x where x is below 0: of tp_abs the gradient at 0 would be 0. */
@@ -27,40 +27,6 @@ static tp_tensor *wide(tpi_at at, tp_tensor *x)
 static tp_tensor *as_type_of(tpi_at at, tp_tensor *x, tp_tensor *y)
 {
     return tp_cast(y, tp_dtype_of(x));
-}
-
-/* ---- exponential ------------------------------------------------------------------------------ */
-
-TPI_ELEMENT_COMPOSITE(exp2, (tp_tensor * x), x)
-{
-    return tp_pow(2, x);
-}
-
-/* log x / log base, exact for powers of the base: f32 by way of f64, f64 by asking. */
-static tp_tensor *log_to_base(tpi_at at, tp_tensor *x, double base, double factor)
-{
-    tp_tensor *y = tp_mul(tp_log(wide(at, x)), factor);
-    if (tp_dtype_of(x) != TP_F64)
-        return as_type_of(at, x, y);
-    tp_tensor *whole = tp_round(y), *power = tp_pow(base, whole);
-    tp_tensor *finite = tp_lt(tp_abs(y), INFINITY);
-    tp_tensor *exact = tp_and(tp_eq(power, x), finite);
-    return tp_add(y, tp_detach(tp_where(exact, tp_sub(whole, y), 0)));
-}
-
-TPI_ELEMENT_COMPOSITE(log2, (tp_tensor * x), x)
-{
-    return log_to_base(at, x, 2, 1.4426950408889634);
-}
-
-TPI_ELEMENT_COMPOSITE(log10, (tp_tensor * x), x)
-{
-    return log_to_base(at, x, 10, 0.43429448190325183);
-}
-
-TPI_ELEMENT_COMPOSITE(reciprocal, (tp_tensor * x), x)
-{
-    return tp_div(1, x);
 }
 
 /* ---- trigonometric ------------------------------------------------------------------------------ */
@@ -282,103 +248,6 @@ TPI_ELEMENT_COMPOSITE(erfc, (tp_tensor * x), x)
     return as_type_of(at, x, erfc_of_single(at, wide(at, x)));
 }
 
-/* The quantiles of a normal distribution by M. J. Wichura, Algorithm AS 241, Applied Statistics 37 (1988): quotients of
- * polynomials, of probabilities from 0.075 to 0.925, towards the ends, and at them. */
-static const double middle_over[] = {3.3871328727963666080e0, 1.3314166789178437745e2,
-                                     1.9715909503065514427e3, 1.3731693765509461125e4,
-                                     4.5921953931549871457e4, 6.7265770927008700853e4,
-                                     3.3430575583588128105e4, 2.5090809287301226727e3};
-static const double middle_under[] = {1.0,
-                                      4.2313330701600911252e1,
-                                      6.8718700749205790830e2,
-                                      5.3941960214247511077e3,
-                                      2.1213794301586595867e4,
-                                      3.9307895800092710610e4,
-                                      2.8729085735721942674e4,
-                                      5.2264952788528545610e3};
-static const double outer_over[] = {1.42343711074968357734e0,  4.63033784615654529590e0,
-                                    5.76949722146069140550e0,  3.64784832476320460504e0,
-                                    1.27045825245236838258e0,  2.41780725177450611770e-1,
-                                    2.27238449892691845833e-2, 7.74545014278341407640e-4};
-static const double outer_under[] = {1.0,
-                                     2.05319162663775882187e0,
-                                     1.67638483018380384940e0,
-                                     6.89767334985100004550e-1,
-                                     1.48103976427480074590e-1,
-                                     1.51986665636164571966e-2,
-                                     5.47593808499534494600e-4,
-                                     1.05075007164441684324e-9};
-static const double end_over[] = {6.65790464350110377720e0,  5.46378491116411436990e0,
-                                  1.78482653991729133580e0,  2.96560571828504891230e-1,
-                                  2.65321895265761230930e-2, 1.24266094738807843860e-3,
-                                  2.71155556874348757815e-5, 2.01033439929228813265e-7};
-static const double end_under[] = {1.0,
-                                   5.99832206555887937690e-1,
-                                   1.36929880922735805310e-1,
-                                   1.48753612908506148525e-2,
-                                   7.86869131145613259100e-4,
-                                   1.84631831751005468180e-5,
-                                   1.42151175831644588870e-7,
-                                   2.04426310338993978564e-15};
-
-/* Of a size that is at least 0.85: with the probability (1 - size) / 2 of what is beyond. */
-static tp_tensor *outer_quantile(tpi_at at, tp_tensor *size)
-{
-    tp_tensor *beyond = tp_mul(tp_sub(1, size), 0.5);
-    tp_tensor *r = tp_sqrt(tp_neg(tp_log(beyond))), *far = tp_gt(r, 5);
-    tp_tensor *near = tp_add(r, -1.6), *rest = tp_add(r, -5);
-    tp_tensor *over = tp_where(far, POLYNOMIAL(rest, end_over), POLYNOMIAL(near, outer_over));
-    tp_tensor *under =
-        tp_where(far, POLYNOMIAL(rest, end_under), POLYNOMIAL(near, outer_under));
-    return tp_div(over, under);
-}
-
-static tp_tensor *erfinv_of_double(tpi_at at, tp_tensor *x)
-{
-    tp_tensor *zero = tp_scalar_like(x, 0), *bound = tp_scalar_like(x, 0.85);
-    tp_tensor *negative = tp_lt(x, 0), *size = tpi_turned(at, negative, x);
-    tp_tensor *outer = tp_gt(size, bound), *q = tp_mul(tp_where(outer, zero, x), 0.5);
-    tp_tensor *r = tp_sub(0.180625, tp_mul(q, q));
-    tp_tensor *middle =
-        tp_div(tp_mul(q, POLYNOMIAL(r, middle_over)), POLYNOMIAL(r, middle_under));
-    tp_tensor *end = tp_eq(size, 1);
-    tp_tensor *inside = tp_where(tp_or(end, tp_not(outer)), bound, size);
-    tp_tensor *beyond = tp_sub(1, tp_where(end, size, zero));
-    tp_tensor *far = tp_where(end, tp_neg(tp_log(beyond)), outer_quantile(at, inside));
-    tp_tensor *y = tp_where(outer, tpi_turned(at, negative, far), middle);
-    return tp_mul(y, 0.70710678118654752);
-}
-
-/* erfinv(x) / x as a quotient of polynomials of log(1 - x^2), which goes from 0 to -16: off by 2^-31.5 of itself. The
- * variable is that of M. Giles, Approximating the erfinv function, GPU Computing Gems (2011). */
-static const double erfinv_over[] = {
-    0.88622692573445,      -0.2873601246968189,    0.05363091357977468,   -0.006689857948175226,
-    0.0005131752504195926, -1.571432604441394e-05, -5.893883385114896e-07};
-static const double erfinv_under[] = {1.0,
-                                      -0.06245180162430719,
-                                      0.031134062065111847,
-                                      -0.0012189539068202544,
-                                      0.00016310493582771829,
-                                      2.3381908849739154e-06,
-                                      -3.487154258688453e-08};
-
-/* Of f32 as f64, in which 1 - x^2 is exact. At the ends it is divided by 0. */
-static tp_tensor *erfinv_of_single(tpi_at at, tp_tensor *x)
-{
-    tp_tensor *size = tpi_turned(at, tp_lt(x, 0), x), *end = tp_eq(size, 1);
-    tp_tensor *v = tp_where(end, tp_scalar_like(x, 0), x);
-    tp_tensor *w = tp_log(tp_sub(1, tp_mul(v, v)));
-    tp_tensor *under = tp_where(end, tp_sub(1, size), POLYNOMIAL(w, erfinv_under));
-    return tp_div(tp_mul(x, POLYNOMIAL(w, erfinv_over)), under);
-}
-
-TPI_ELEMENT_COMPOSITE(erfinv, (tp_tensor * x), x)
-{
-    if (tp_dtype_of(x) == TP_F64)
-        return erfinv_of_double(at, x);
-    return as_type_of(at, x, erfinv_of_single(at, wide(at, x)));
-}
-
 /* log gamma(2 + z) / z, |z| <= 1/2 */
 static const double lgamma_near_2[] = {
     0.42278433509846713,     0.3224670334241132,      -0.06735230105319814,
@@ -478,6 +347,11 @@ TPI_COMPOSITE(tp_isfinite, (tp_tensor * x), x)
 }
 
 /* ---- quotients and remainders; between bounds and between tensors --------------------------------------------- */
+
+TPI_ELEMENT_COMPOSITE(reciprocal, (tp_tensor * x), x)
+{
+    return tp_div(1, x);
+}
 
 /* The remainder that has a's sign, that of -0 too: of absolute values it is no negative number, and exact. */
 static tp_tensor *float_fmod(tpi_at at, tp_tensor *a, tp_tensor *b)

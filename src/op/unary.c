@@ -48,6 +48,21 @@ static void log_grad(tpi_grad *g)
     tpi_give(g, 0, tp_div(g->dy, g->x[0]));
 }
 
+static void exp2_grad(tpi_grad *g) /* y ln 2 */
+{
+    tpi_give(g, 0, tp_mul(g->dy, tp_mul(g->y, 0.69314718055994531)));
+}
+
+static void log2_grad(tpi_grad *g) /* 1 / (x ln 2) */
+{
+    tpi_give(g, 0, tp_div(tp_mul(g->dy, 1.4426950408889634), g->x[0]));
+}
+
+static void log10_grad(tpi_grad *g) /* 1 / (x ln 10) */
+{
+    tpi_give(g, 0, tp_div(tp_mul(g->dy, 0.43429448190325183), g->x[0]));
+}
+
 static void expm1_grad(tpi_grad *g) /* y + 1 */
 {
     tpi_give(g, 0, tp_mul(g->dy, tp_add(g->y, 1)));
@@ -96,6 +111,12 @@ static void erf_grad(tpi_grad *g) /* 2 / sqrt(pi) exp(-x^2) */
     tpi_give(g, 0, tp_mul(g->dy, tp_mul(e, 1.1283791670955126)));
 }
 
+static void erfinv_grad(tpi_grad *g) /* sqrt(pi) / 2 exp(y^2) */
+{
+    tp_tensor *e = tp_exp(tp_mul(g->y, g->y));
+    tpi_give(g, 0, tp_mul(g->dy, tp_mul(e, 0.88622692545275801)));
+}
+
 /* ---- the same for less --------------------------------------------------------------------- */
 
 static tp_tensor *twice_is_none(const tpi_simplify *s)
@@ -116,6 +137,9 @@ UNARY(sign, zero_grad, false, false, NULL)
 UNARY(relu, relu_grad, false, true, twice_is_once)
 UNARY(exp, exp_grad, false, true, NULL, .down = true)
 UNARY(log, log_grad, true, false, NULL)
+UNARY(exp2, exp2_grad, false, true, NULL)
+UNARY(log2, log2_grad, true, false, NULL)
+UNARY(log10, log10_grad, true, false, NULL)
 UNARY(expm1, expm1_grad, false, true, NULL)
 UNARY(log1p, log1p_grad, true, false, NULL)
 UNARY(sqrt, sqrt_grad, false, true, NULL)
@@ -125,6 +149,7 @@ UNARY(cos, cos_grad, true, false, NULL)
 UNARY(tanh, tanh_grad, false, true, NULL)
 UNARY(sigmoid, sigmoid_grad, false, true, NULL)
 UNARY(erf, erf_grad, true, false, NULL)
+UNARY(erfinv, erfinv_grad, false, true, NULL)
 UNARY(floor, zero_grad, false, false, twice_is_once)
 UNARY(ceil, zero_grad, false, false, twice_is_once)
 UNARY(round, zero_grad, false, false, twice_is_once)

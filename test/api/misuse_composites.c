@@ -8,9 +8,6 @@
 
 FLOAT_ONE(tp_gelu)
 FLOAT_ONE(tp_silu)
-FLOAT_ONE(tp_exp2)
-FLOAT_ONE(tp_log2)
-FLOAT_ONE(tp_log10)
 FLOAT_ONE(tp_reciprocal)
 FLOAT_ONE(tp_tan)
 FLOAT_ONE(tp_asin)
@@ -22,7 +19,6 @@ FLOAT_ONE(tp_asinh)
 FLOAT_ONE(tp_acosh)
 FLOAT_ONE(tp_atanh)
 FLOAT_ONE(tp_erfc)
-FLOAT_ONE(tp_erfinv)
 FLOAT_ONE(tp_lgamma)
 FLOAT_ONE(tp_gelu_tanh)
 FLOAT_ONE(tp_softplus)
@@ -115,9 +111,6 @@ const misuse misuse_composites[] = {
     LISTED(tp_silu),
     LISTED(tp_square),
     LISTED(tp_clip),
-    LISTED(tp_exp2),
-    LISTED(tp_log2),
-    LISTED(tp_log10),
     LISTED(tp_reciprocal),
     LISTED(tp_tan),
     LISTED(tp_asin),
@@ -129,7 +122,6 @@ const misuse misuse_composites[] = {
     LISTED(tp_acosh),
     LISTED(tp_atanh),
     LISTED(tp_erfc),
-    LISTED(tp_erfinv),
     LISTED(tp_lgamma),
     LISTED(tp_gelu_tanh),
     LISTED(tp_softplus),

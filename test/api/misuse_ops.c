@@ -32,6 +32,9 @@ MISUSE(tp_contiguous)
 
 FLOAT_ONE(tp_exp)
 FLOAT_ONE(tp_log)
+FLOAT_ONE(tp_exp2)
+FLOAT_ONE(tp_log2)
+FLOAT_ONE(tp_log10)
 FLOAT_ONE(tp_expm1)
 FLOAT_ONE(tp_log1p)
 FLOAT_ONE(tp_sqrt)
@@ -41,6 +44,7 @@ FLOAT_ONE(tp_cos)
 FLOAT_ONE(tp_tanh)
 FLOAT_ONE(tp_sigmoid)
 FLOAT_ONE(tp_erf)
+FLOAT_ONE(tp_erfinv)
 FLOAT_ONE(tp_floor)
 FLOAT_ONE(tp_ceil)
 FLOAT_ONE(tp_round)
@@ -501,6 +505,9 @@ const misuse misuse_ops[] = {
     LISTED(tp_contiguous),
     LISTED(tp_exp),
     LISTED(tp_log),
+    LISTED(tp_exp2),
+    LISTED(tp_log2),
+    LISTED(tp_log10),
     LISTED(tp_expm1),
     LISTED(tp_log1p),
     LISTED(tp_sqrt),
@@ -510,6 +517,7 @@ const misuse misuse_ops[] = {
     LISTED(tp_tanh),
     LISTED(tp_sigmoid),
     LISTED(tp_erf),
+    LISTED(tp_erfinv),
     LISTED(tp_floor),
     LISTED(tp_ceil),
     LISTED(tp_round),

@@ -47,6 +47,7 @@ static inline void sample_elements(tp_ctx *tp, tp_tensor *x, tp_tensor *n)
     MUST(tp_neg(x)), MUST(tp_sign(x)), MUST(tp_relu(x)), MUST(tp_exp(x)), MUST(tp_log(pos));
     MUST(tp_sqrt(pos)), MUST(tp_rsqrt(pos)), MUST(tp_sin(x)), MUST(tp_cos(x)), MUST(tp_tanh(x));
     MUST(tp_sigmoid(x)), MUST(tp_erf(x)), MUST(tp_floor(x)), MUST(tp_ceil(x));
+    MUST(tp_exp2(x)), MUST(tp_log2(pos)), MUST(tp_log10(pos)), MUST(tp_erfinv(tp_sin(x)));
     MUST(tp_expm1(x)), MUST(tp_log1p(pos)), MUST(tp_straight_through(tp_round(x), x));
     MUST(tp_round(x)), MUST(tp_not(n)), MUST(tp_cast(x, TP_I16)), MUST(tp_detach(x));
     MUST(tp_sub(x, pos)), MUST(tp_mul(x, pos)), MUST(tp_div(x, pos)), MUST(tp_pow(pos, x));

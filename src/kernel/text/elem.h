@@ -1,7 +1,7 @@
 /* The scalar operations: tpk_<op>_<type> for f32 f64 i8 i16 i32 i64 u8 u16 u32 u64 bool.
  *
- *   float       neg abs sign relu exp log expm1 log1p sqrt rsqrt sin cos tanh sigmoid erf floor ceil round trunc
- *               add sub mul div pow min max mod fmod fma
+ *   float       neg abs sign relu exp log exp2 log2 log10 expm1 log1p sqrt rsqrt sin cos tanh sigmoid erf erfinv
+ *               floor ceil round trunc add sub mul div pow min max mod fmod fma
  *   integer     neg abs sign relu add sub mul div pow min max mod fmod and or xor not shl shr
  *   bool        and or xor not min max
  *   all         eq ne lt le gt ge (give tpk_bool), where(c, a, b), cast_<from>_<to>

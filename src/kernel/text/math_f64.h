@@ -243,42 +243,31 @@ TPK_INLINE double tpk_erf_f64(double x)
     return a > 1.0 ? tpk_copysign_f64(q, x) : p;
 }
 
-/* x (1 - 3/16 l + P(l) / Q(l)), l = log(1 - x^2). */
+/* erfinv x = x (1 - 3/16 l + P(l) / Q(l)), l = log(1 - x^2): M of each coefficient, from the highest power on. */
+/* clang-format off */
+#define TPK_ERFINV_P(M)                                                                        \
+    M(0x1.69ce6ea0b85c5p-56) M(-0x1.f6a5415fc4442p-49) M(0x1.386f1e0d91407p-44)                \
+    M(-0x1.9b04da3f1dfe9p-40) M(0x1.447350f70f934p-35) M(-0x1.f92ab188ffdd2p-34)               \
+    M(0x1.170befee1f0bfp-28) M(0x1.e14e214b60bf5p-25) M(-0x1.04ebef0e5fa69p-21)                \
+    M(0x1.9f3d5cf413a34p-17) M(-0x1.7efc7b37e0bdbp-14) M(0x1.9e46b08245f4ep-11)                \
+    M(-0x1.aa0277680a659p-9) M(0x1.98505c4ed002cp-7) M(-0x1.aed98605139a7p-7)                  \
+    M(-0x1.d203b725884abp-4)
+#define TPK_ERFINV_Q(M)                                                                        \
+    M(0x1.082d9d792c2bfp-67) M(0x1.1428039d68ee9p-53) M(-0x1.177c689910c1cp-45)                \
+    M(0x1.bf4c271d1138ap-40) M(-0x1.5c4af590ba0dfp-35) M(0x1.3d4c4da776f5fp-30)                \
+    M(-0x1.4df4f8eae9356p-26) M(0x1.7d59b5daa7064p-22) M(-0x1.173ad3bd02c16p-18)               \
+    M(0x1.b0a46f2c7bf07p-15) M(-0x1.b24898b607992p-12) M(0x1.c217a3e5419fcp-9)                 \
+    M(-0x1.26401faad11e9p-6) M(0x1.98fbf44c1e2b1p-4) M(-0x1.1a4c5afdbbcaap-2)                  \
+    M(1.0)
+/* clang-format on */
+#define TPK_ERFINV_STEP_P(c) p = tpk_fma_f64(p, l, c);
+#define TPK_ERFINV_STEP_Q(c) q = tpk_fma_f64(q, l, c);
 TPK_INLINE double tpk_erfinv_f64(double x)
 {
     const double l = tpk_log_finite_f64(tpk_fma_f64(-x, x, 1.0), 0.0);
-    double p = 0x1.69ce6ea0b85c5p-56;
-    p = tpk_fma_f64(p, l, -0x1.f6a5415fc4442p-49);
-    p = tpk_fma_f64(p, l, 0x1.386f1e0d91407p-44);
-    p = tpk_fma_f64(p, l, -0x1.9b04da3f1dfe9p-40);
-    p = tpk_fma_f64(p, l, 0x1.447350f70f934p-35);
-    p = tpk_fma_f64(p, l, -0x1.f92ab188ffdd2p-34);
-    p = tpk_fma_f64(p, l, 0x1.170befee1f0bfp-28);
-    p = tpk_fma_f64(p, l, 0x1.e14e214b60bf5p-25);
-    p = tpk_fma_f64(p, l, -0x1.04ebef0e5fa69p-21);
-    p = tpk_fma_f64(p, l, 0x1.9f3d5cf413a34p-17);
-    p = tpk_fma_f64(p, l, -0x1.7efc7b37e0bdbp-14);
-    p = tpk_fma_f64(p, l, 0x1.9e46b08245f4ep-11);
-    p = tpk_fma_f64(p, l, -0x1.aa0277680a659p-9);
-    p = tpk_fma_f64(p, l, 0x1.98505c4ed002cp-7);
-    p = tpk_fma_f64(p, l, -0x1.aed98605139a7p-7);
-    p = tpk_fma_f64(p, l, -0x1.d203b725884abp-4);
-    double q = 0x1.082d9d792c2bfp-67;
-    q = tpk_fma_f64(q, l, 0x1.1428039d68ee9p-53);
-    q = tpk_fma_f64(q, l, -0x1.177c689910c1cp-45);
-    q = tpk_fma_f64(q, l, 0x1.bf4c271d1138ap-40);
-    q = tpk_fma_f64(q, l, -0x1.5c4af590ba0dfp-35);
-    q = tpk_fma_f64(q, l, 0x1.3d4c4da776f5fp-30);
-    q = tpk_fma_f64(q, l, -0x1.4df4f8eae9356p-26);
-    q = tpk_fma_f64(q, l, 0x1.7d59b5daa7064p-22);
-    q = tpk_fma_f64(q, l, -0x1.173ad3bd02c16p-18);
-    q = tpk_fma_f64(q, l, 0x1.b0a46f2c7bf07p-15);
-    q = tpk_fma_f64(q, l, -0x1.b24898b607992p-12);
-    q = tpk_fma_f64(q, l, 0x1.c217a3e5419fcp-9);
-    q = tpk_fma_f64(q, l, -0x1.26401faad11e9p-6);
-    q = tpk_fma_f64(q, l, 0x1.98fbf44c1e2b1p-4);
-    q = tpk_fma_f64(q, l, -0x1.1a4c5afdbbcaap-2);
-    q = tpk_fma_f64(q, l, 1.0);
+    double p = 0.0, q = 0.0;
+    TPK_ERFINV_P(TPK_ERFINV_STEP_P)
+    TPK_ERFINV_Q(TPK_ERFINV_STEP_Q)
     const double y = tpk_fma_f64(x, tpk_fma_f64(l, -0.1875, p / q), x);
     const double z = __builtin_fabs(x) == 1.0 ? TPK_INF_F64 : y;
     return __builtin_fabs(x) > 1.0 ? TPK_NAN_F64 : tpk_copysign_f64(z, x); /* -0 stays */

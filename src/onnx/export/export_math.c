@@ -1,7 +1,9 @@
 /* Elementwise ops as operators of ONNX. */
 #include "core/dim.h"
+#include "kernel/text/math_f64.h"
 #include "onnx/export/emit.h"
 
+#include <math.h>
 #include <string.h>
 
 /* ---- one to one -------------------------------------------------------------------------- */
@@ -111,6 +113,59 @@ tpi_val tpi_export_log1p(tpi_export *x, const tp_tensor *t)
     const tpi_val u = tpi_put(x, "Add", TPI_V(one, v)), log = tpi_put(x, "Log", TPI_V(u));
     const tpi_val near = corrected(x, v, log, tpi_put(x, "Sub", TPI_V(u, one)));
     return tpi_choose(x, is_small(x, v, one), near, log);
+}
+
+tpi_val tpi_export_exp2(tpi_export *x, const tp_tensor *t)
+{
+    const tpi_val v = tpi_in(x, t, 0);
+    return tpi_put(x, "Pow", TPI_V(tpi_scalar(x, tpi_type(x, v), 2), v));
+}
+
+/* v as f64, in which log v / log base is right for f32; of f64 it is put right at powers of the base. */
+tpi_val tpi_export_log_to_base(tpi_export *x, const tp_tensor *t)
+{
+    const bool two = t->op->code == TPI_OP_log2;
+    const tpi_val v = tpi_as(x, tpi_in(x, t, 0), TP_F64);
+    const tpi_val base = tpi_scalar(x, TP_F64, two ? 2 : 10);
+    const tpi_val factor =
+        tpi_scalar(x, TP_F64, two ? 1.4426950408889634 : 0.43429448190325183);
+    const tpi_val y = tpi_put(x, "Mul", TPI_V(tpi_put(x, "Log", TPI_V(v)), factor));
+    if (t->dtype != TP_F64)
+        return tpi_as(x, y, (tp_dtype)t->dtype);
+    const tpi_val whole = tpi_put(x, "Round", TPI_V(y));
+    const tpi_val power = tpi_put(x, "Pow", TPI_V(base, whole));
+    return tpi_choose(x, tpi_put_typed(x, "Equal", TP_BOOL, TPI_V(power, v)), whole, y);
+}
+
+/* With the coefficients c, the last of which is that of 1. */
+static tpi_val polynomial(tpi_export *x, tpi_val v, int n, const double *c)
+{
+    tpi_val y = tpi_scalar(x, TP_F64, c[0]);
+    for (int i = 1; i < n; i++)
+        y = tpi_put(x, "Add",
+                    TPI_V(tpi_put(x, "Mul", TPI_V(y, v)), tpi_scalar(x, TP_F64, c[i])));
+    return y;
+}
+
+/* As tpk_erfinv_f64. There is no fma, so 1 - v^2 is (1 - v) (1 + v). */
+tpi_val tpi_export_erfinv(tpi_export *x, const tp_tensor *t)
+{
+#define NUMBER(c) c,
+    static const double over[] = {TPK_ERFINV_P(NUMBER)}, under[] = {TPK_ERFINV_Q(NUMBER)};
+#undef NUMBER
+    const int n = sizeof over / sizeof *over;
+    const tpi_val v = tpi_as(x, tpi_in(x, t, 0), TP_F64), one = tpi_scalar(x, TP_F64, 1);
+    const tpi_val beside = tpi_put(
+        x, "Mul", TPI_V(tpi_put(x, "Sub", TPI_V(one, v)), tpi_put(x, "Add", TPI_V(one, v))));
+    const tpi_val l = tpi_put(x, "Log", TPI_V(beside));
+    const tpi_val rest =
+        tpi_put(x, "Div", TPI_V(polynomial(x, l, n, over), polynomial(x, l, n, under)));
+    const tpi_val line = polynomial(x, l, 2, (const double[]){-0.1875, 1});
+    const tpi_val y = tpi_put(x, "Mul", TPI_V(v, tpi_put(x, "Add", TPI_V(line, rest))));
+    const tpi_val end =
+        tpi_put_typed(x, "Equal", TP_BOOL, TPI_V(tpi_put(x, "Abs", TPI_V(v)), one));
+    const tpi_val endless = tpi_put(x, "Mul", TPI_V(v, tpi_scalar(x, TP_F64, INFINITY)));
+    return tpi_as(x, tpi_choose(x, end, endless, y), (tp_dtype)t->dtype);
 }
 
 tpi_val tpi_export_where(tpi_export *x, const tp_tensor *t)

@@ -210,12 +210,10 @@ static void make_integers(void)
     X(relu, t)                                                                                 \
     X(exp, t)                                                                                  \
     X(log, t)                                                                                  \
-    X(expm1, t)                                                                                \
-    X(log1p, t)                                                                                \
-    X(sqrt, t)                                                                                 \
-    X(rsqrt, t)                                                                                \
-    X(sin, t)                                                                                  \
-    X(cos, t) X(tanh, t) X(sigmoid, t) X(erf, t) X(floor, t) X(ceil, t) X(round, t) X(trunc, t)
+    X(exp2, t)                                                                                 \
+    X(log2, t) X(log10, t) X(erfinv, t) X(expm1, t) X(log1p, t) X(sqrt, t) X(rsqrt, t)         \
+        X(sin, t) X(cos, t) X(tanh, t) X(sigmoid, t) X(erf, t) X(floor, t) X(ceil, t)          \
+            X(round, t) X(trunc, t)
 #define EACH_FLOAT_BINARY(X, t)                                                                \
     X(add, t) X(sub, t) X(mul, t) X(div, t) X(pow, t) X(min, t) X(max, t) X(mod, t) X(fmod, t)
 #define EACH_INT_UNARY(X, t) X(neg, t) X(abs, t) X(sign, t) X(relu, t) X(not, t)

@@ -207,15 +207,19 @@ static void special_operands(void)
         float (*f32)(float);
         double (*f64)(double), (*want)(double);
     } f[] = {
-        {"exp",   tpk_exp_f32,   tpk_exp_f64,   exp  },
-        {"log",   tpk_log_f32,   tpk_log_f64,   log  },
-        {"expm1", tpk_expm1_f32, tpk_expm1_f64, expm1},
-        {"log1p", tpk_log1p_f32, tpk_log1p_f64, log1p},
-        {"sin",   tpk_sin_f32,   tpk_sin_f64,   sin  },
-        {"cos",   tpk_cos_f32,   tpk_cos_f64,   cos  },
-        {"tanh",  tpk_tanh_f32,  tpk_tanh_f64,  tanh },
-        {"erf",   tpk_erf_f32,   tpk_erf_f64,   erf  },
-        {"sqrt",  tpk_sqrt_f32,  tpk_sqrt_f64,  sqrt }
+        {"exp",    tpk_exp_f32,    tpk_exp_f64,    exp  },
+        {"log",    tpk_log_f32,    tpk_log_f64,    log  },
+        {"exp2",   tpk_exp2_f32,   tpk_exp2_f64,   exp2 },
+        {"log2",   tpk_log2_f32,   tpk_log2_f64,   log2 },
+        {"log10",  tpk_log10_f32,  tpk_log10_f64,  log10},
+        {"expm1",  tpk_expm1_f32,  tpk_expm1_f64,  expm1},
+        {"log1p",  tpk_log1p_f32,  tpk_log1p_f64,  log1p},
+        {"sin",    tpk_sin_f32,    tpk_sin_f64,    sin  },
+        {"cos",    tpk_cos_f32,    tpk_cos_f64,    cos  },
+        {"tanh",   tpk_tanh_f32,   tpk_tanh_f64,   tanh },
+        {"erf",    tpk_erf_f32,    tpk_erf_f64,    erf  },
+        {"erfinv", tpk_erfinv_f32, tpk_erfinv_f64, atanh},
+        {"sqrt",   tpk_sqrt_f32,   tpk_sqrt_f64,   sqrt }
     };
     for (size_t i = 0; i < sizeof f / sizeof *f; i++) {
         for (size_t j = 0; j < sizeof x / sizeof *x; j++) {
@@ -245,6 +249,53 @@ static void special_operands(void)
             !same32(got32, want32)) {
             fail("pow_f32", (double)c, (double)d, 0, (double)got32, (double)want32);
         }
+    }
+    end();
+}
+
+static void want(const char *what, double x, double got, double wanted)
+{
+    if (!same64(got, wanted)) {
+        fail(what, x, 0, 0, got, wanted);
+    }
+}
+
+/* Powers of 2 and of 10 that are floats, to and from; what is beyond the range; the ends of erfinv. */
+static void exact_powers(void)
+{
+    begin("exact powers");
+    for (int k = -1100; k <= 1100; k++) {
+        const double x = ldexp(1, k);
+        want("exp2_f64", k, tpk_exp2_f64(k), x);
+        want("exp2_f32", k, (double)tpk_exp2_f32((float)k), (double)(float)x);
+        if (k >= -1074 && k < 1024) {
+            want("log2_f64", x, tpk_log2_f64(x), k);
+        }
+        if (k >= -149 && k < 128) {
+            want("log2_f32", x, (double)tpk_log2_f32((float)x), k);
+        }
+    }
+    double ten = 1; /* 5^22 has 52 bits, 5^10 has 24 */
+    for (int k = 0; k <= 22; k++, ten *= 10) {
+        want("log10_f64", ten, tpk_log10_f64(ten), k);
+        if (k <= 10) {
+            want("log10_f32", ten, (double)tpk_log10_f32((float)ten), k);
+        }
+    }
+    static const double far[] = {1e4, 1e30, 1.7e308};
+    for (int i = 0; i < 3; i++) {
+        want("exp2_f64", far[i], tpk_exp2_f64(far[i]), INFINITY);
+        want("exp2_f64", -far[i], tpk_exp2_f64(-far[i]), 0);
+        want("exp2_f32", far[i], (double)tpk_exp2_f32((float)far[i]), INFINITY);
+        want("exp2_f32", -far[i], (double)tpk_exp2_f32((float)-far[i]), 0);
+        want("log2_f64", -far[i], tpk_log2_f64(-far[i]), NAN);
+        want("log10_f32", -far[i], (double)tpk_log10_f32((float)-far[i]), NAN);
+    }
+    static const double ends[] = {1, -1, 1.0000002384185791, -2, 1e30, -1.7e308};
+    for (int i = 0; i < 6; i++) {
+        const double wanted = i < 2 ? copysign(INFINITY, ends[i]) : NAN;
+        want("erfinv_f64", ends[i], tpk_erfinv_f64(ends[i]), wanted);
+        want("erfinv_f32", ends[i], (double)tpk_erfinv_f32((float)ends[i]), wanted);
     }
     end();
 }
@@ -606,6 +657,7 @@ int main(int argc, char **argv)
     fma_and_sqrt();
     float_operations();
     special_operands();
+    exact_powers();
     integer_operations();
     casts();
     reductions();

@@ -22,42 +22,6 @@ MPFR(exact_lgamma)
     return mpfr_lgamma(y, &sign, x, r);
 }
 
-/* erfinv by Newton's steps, which double the right digits of a double. */
-MPFR(exact_erfinv)
-{
-    if (mpfr_cmpabs_ui(x, 1) >= 0) {
-        return mpfr_atanh(y, x, r); /* as infinite, as much no number */
-    }
-    mpfr_t v, d, e;
-    mpfr_inits2(mpfr_get_prec(y), v, d, e, (mpfr_ptr)0);
-    mpfr_set(v, x, r); /* x near 0; sqrt(-log(1 - |x|)) near the ends */
-    if (mpfr_cmp_d(x, 0.9) > 0 || mpfr_cmp_d(x, -0.9) < 0) {
-        mpfr_abs(v, x, r);
-        mpfr_ui_sub(v, 1, v, r);
-        mpfr_log(v, v, r);
-        mpfr_neg(v, v, r);
-        mpfr_sqrt(v, v, r);
-        mpfr_mul_d(v, v, 0.9, r);
-        mpfr_copysign(v, v, x, r);
-    }
-    for (int i = 0; i < 40; i++) {
-        mpfr_sqr(e, v, r);
-        mpfr_exp(e, e, r);
-        mpfr_erfc(d, v, r); /* erf(v) - x = (1 - x) - erfc(v) */
-        mpfr_add(d, d, x, r);
-        mpfr_ui_sub(d, 1, d, r);
-        mpfr_mul(d, d, e, r);
-        mpfr_mul_d(d, d, 0.88622692545275801, r);
-        mpfr_sub(v, v, d, r);
-        if (mpfr_zero_p(d) || mpfr_get_exp(d) < mpfr_get_exp(v) - 100) {
-            break;
-        }
-    }
-    mpfr_set(y, v, r);
-    mpfr_clears(v, d, e, (mpfr_ptr)0);
-    return 0;
-}
-
 MPFR(exact_gelu)
 {
     mpfr_t s;
@@ -187,9 +151,6 @@ static const struct row {
     double limit32, limit64, lo, hi;
     int units;
 } rows[] = {
-    {"exp2",       (tp_exp2),       mpfr_exp2,        1,   1,   -160,  160,  OF_RESULT  },
-    {"log2",       (tp_log2),       mpfr_log2,        1,   2.5, 0,     1e30, OF_RESULT  },
-    {"log10",      (tp_log10),      mpfr_log10,       1,   2.5, 0,     1e30, OF_RESULT  },
     {"reciprocal", (tp_reciprocal), exact_reciprocal, 0.5, 0.5, -1e30, 1e30, OF_RESULT  },
     {"tan",        (tp_tan),        mpfr_tan,         2.5, 2.5, -100,  100,  OF_RESULT  },
     {"asin",       (tp_asin),       mpfr_asin,        4,   4,   -1,    1,    OF_RESULT  },
@@ -202,7 +163,6 @@ static const struct row {
     {"acosh",      (tp_acosh),      mpfr_acosh,       4,   4,   1,     1e9,  OF_RESULT  },
     {"atanh",      (tp_atanh),      mpfr_atanh,       4,   4,   -1,    1,    OF_RESULT  },
     {"erfc",       (tp_erfc),       mpfr_erfc,        1,   6,   -6,    27,   OF_RESULT  },
-    {"erfinv",     (tp_erfinv),     exact_erfinv,     1,   8,   -1,    1,    OF_RESULT  },
     {"lgamma",     (tp_lgamma),     exact_lgamma,     1,   8,   0,     1000, OF_RESULT  },
     {"lgamma",     (tp_lgamma),     exact_lgamma,     2,   10,  -50,   0,    OF_ONE     },
     {"gelu",       (tp_gelu),       exact_gelu,       3,   3,   -20,   20,   OF_ARGUMENT},

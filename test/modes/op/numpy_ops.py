@@ -1,5 +1,8 @@
 """The functions of ops.h and indexing.h in NumPy."""
 
+import math
+import statistics
+
 import numpy as np
 
 from numpy_types import END, T, cast, is_float, meet, promote, window
@@ -15,9 +18,24 @@ def polar(r, angle, every):
     return T(x * y + np.sign(r.v) * y * y if every else y, r.dtype)
 
 
-def erf(v):
-    from math import erf as one
-    return np.vectorize(lambda x: one(float(x)), otypes=[np.longdouble])(v) if v.size else v
+def each(f):
+    """Of single doubles, by Python's own."""
+    return lambda v: np.vectorize(lambda x: np.longdouble(f(float(x))), otypes=[np.longdouble])(v) if v.size else v
+
+
+erf = each(math.erf)
+
+
+def erfinv(x):
+    """A quantile of the normal distribution, and a step of Newton's."""
+    if not abs(x) < 1:
+        return np.sign(x) * np.inf if abs(x) == 1 else np.nan
+    if abs(x) < 1e-8:
+        return np.longdouble(x) * np.sqrt(np.pi) / 2
+    size = abs(x)
+    y = -statistics.NormalDist().inv_cdf((1 - size) / 2) / math.sqrt(2)
+    off = math.erf(y) - size if size < 0.5 else (1 - size) - math.erfc(y)
+    return np.sign(x) * (np.longdouble(y) - off * math.sqrt(math.pi) / 2 * math.exp(y * y))
 
 
 def sign(v):
@@ -446,9 +464,11 @@ def max_pool_index(x, w):
 NAMES = {
     "tp_neg": unary(lambda v: -v), "tp_abs": unary(np.abs), "tp_sign": unary(sign),
     "tp_relu": unary(lambda v: np.where(v <= 0, np.zeros_like(v), v)), "tp_exp": unary(np.exp),
-    "tp_log": unary(np.log), "tp_sqrt": unary(np.sqrt), "tp_expm1": unary(np.expm1), "tp_log1p": unary(np.log1p),
+    "tp_log": unary(np.log), "tp_exp2": unary(np.exp2), "tp_log2": unary(np.log2), "tp_log10": unary(np.log10),
+    "tp_sqrt": unary(np.sqrt), "tp_expm1": unary(np.expm1), "tp_log1p": unary(np.log1p),
     "tp_rsqrt": unary(lambda v: 1 / np.sqrt(v)), "tp_sin": unary(np.sin), "tp_cos": unary(np.cos),
-    "tp_tanh": unary(np.tanh), "tp_sigmoid": unary(sigmoid), "tp_erf": unary(erf), "tp_floor": unary(np.floor),
+    "tp_tanh": unary(np.tanh), "tp_sigmoid": unary(sigmoid), "tp_erf": unary(erf), "tp_erfinv": unary(each(erfinv)),
+    "tp_floor": unary(np.floor),
     "tp_ceil": unary(np.ceil), "tp_round": unary(np.rint), "tp_not": unary(np.invert),
     "smooth_abs": unary(lambda v: np.sqrt(v * v + 1)), "polar": polar, "gated": binary(lambda a, b: (a + b) * a), "tp_detach": unary(lambda v: v), "tp_cast": cast, "tp_add": binary(np.add), "tp_sub": binary(np.subtract),
     "tp_mul": binary(np.multiply), "tp_div": binary(either(np.divide, int_div)), "tp_min": binary(np.minimum),

@@ -208,6 +208,26 @@ static tp_tensor *transformed(const step *s, tp_tensor *a, tp_tensor *b)
     return tp_add(tp_select(back, -1, 1), tp_select(tp_select(y, -1, s->i & 2 ? 1 : 0), -1, 1));
 }
 
+/* Exponentials and logarithms, of what keeps their values small. */
+static tp_tensor *steep(const step *s, tp_tensor *a)
+{
+    tp_tensor *small = tp_tanh(a), *above = tp_abs(a);
+    switch (s->i % 6) {
+    case 0:
+        return tp_expm1(small);
+    case 1:
+        return tp_log1p(above);
+    case 2:
+        return tp_exp2(small);
+    case 3:
+        return tp_log2(tp_add(above, 1.25));
+    case 4:
+        return tp_log10(tp_add(above, 1.25));
+    default:
+        return tp_erfinv(tp_mul(small, 0.875));
+    }
+}
+
 tp_tensor *step_apply(const step *s, tp_tensor *const *v)
 {
     tp_tensor *a = v[s->a], *b = v[s->b], *c = v[s->c];
@@ -222,7 +242,7 @@ tp_tensor *step_apply(const step *s, tp_tensor *const *v)
         if ((s->j & 28) == 24)
             return own_tanh_at(__FILE__, __LINE__, a);
         if ((s->j & 28) == 28)
-            return odd ? tp_expm1(tp_tanh(a)) : tp_log1p(tp_abs(a));
+            return steep(s, a);
         return PICK(unaries, s->i)(__FILE__, __LINE__, a);
     case POSITIVE:
         return PICK(positives, s->i)(__FILE__, __LINE__,

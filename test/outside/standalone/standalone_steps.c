@@ -413,23 +413,18 @@ static bool functions(try_fn f)
 {
     tp_ctx *tp = tp_open(&(tp_options){.seed = 3});
     tp_graph *g = tp_graph_new(tp);
-    const char *out[24];
+    const char *out[32];
     int n = 0;
     for (int wide = 0; wide < 2; wide++) {
         tp_tensor *x = tp_placeholder(g, wide ? "wide" : "x", wide ? TP_F64 : TP_F32,
                                       TP_DIMS(tp_symbol(g, "n"), 16));
-        tp_tensor *y[] = {tp_exp(x),
-                          tp_log(tp_abs(x)),
-                          tp_expm1(x),
-                          tp_log1p(tp_abs(x)),
-                          tp_tanh(x),
-                          tp_sin(x),
-                          tp_erf(x),
-                          tp_sqrt(tp_abs(x)),
-                          tp_gelu(x),
-                          tp_pow(tp_abs(x), x),
-                          tp_matmul(x, tp_swap(x, 0, 1)),
-                          tp_softmax(x, -1)};
+        tp_tensor *y[] = {
+            tp_exp(x),           tp_log(tp_abs(x)),    tp_exp2(x),
+            tp_log2(tp_abs(x)),  tp_log10(tp_abs(x)),  tp_expm1(x),
+            tp_log1p(tp_abs(x)), tp_tanh(x),           tp_sin(x),
+            tp_erf(x),           tp_erfinv(tp_sin(x)), tp_sqrt(tp_abs(x)),
+            tp_gelu(x),          tp_pow(tp_abs(x), x), tp_matmul(x, tp_swap(x, 0, 1)),
+            tp_softmax(x, -1)};
         for (size_t i = 0; i < sizeof y / sizeof *y; i++) {
             char *name = tp_alloc(tp, 16);
             snprintf(name, 16, "y%d", n);
