@@ -37,8 +37,10 @@ enum { AT_bool, AT_i8, AT_i16, AT_i32, AT_i64, AT_u8, AT_u16, AT_u32, AT_u64, AT
         for (int64_t i = 0; i < n; i++)                                                        \
             y[i] = (e);                                                                        \
     }
+/* Of pointers that are restrict in the body alone gcc asks at run time whether they overlap, and has a loop for either. */
 #define ROW(fn)                                                                                \
-    static void fn(int64_t n, void *py, const void *pa, const void *pb, const void *pc)
+    static void fn(int64_t n, void *restrict py, const void *restrict pa,                      \
+                   const void *restrict pb, const void *restrict pc)
 
 #define ROWS1(name, t)                                                                         \
     ROW(name##_##t)                                                                            \
