@@ -24,8 +24,7 @@ typedef struct tp_vmap_options {
      * for all. */
     const int *in_axes;
     const int *out_axes; /* [n_out]: where the samples lie in each result; NULL: 0 for all */
-    bool
-        same_draws; /* random numbers are drawn once, the same for all samples; else a body that draws is refused */
+    bool same_draws; /* random numbers are drawn once for all samples; else a draw is refused */
 } tp_vmap_options;
 
 /* out[n_out] = body of each sample of in[n_in], whose sizes along `in_axes` are equal. The body runs once, on symbolic

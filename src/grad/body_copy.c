@@ -139,8 +139,9 @@ bool tpi_mirror_block(const tp_tensor *copy, tp_tensor *original)
         ok = mirror_body(from[i], to[i]);
     const tpi_loop_attrs *loop = tpi_loop_of(copy);
     if (loop) {
-        tpi_loop_of(original)->n_stacked = loop->n_stacked;
-        tpi_loop_of(original)->length = loop->length;
+        tpi_loop_attrs *to_loop = tpi_loop_of(original);
+        to_loop->n_stacked = loop->n_stacked;
+        to_loop->length = loop->length;
     }
     return ok;
 }

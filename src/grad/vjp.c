@@ -208,7 +208,8 @@ static bool is_made_result(const tpi_vjp *v, const tp_tensor *t)
 
 static bool is_port(const tpi_vjp *v, const tp_tensor *t)
 {
-    return (tpi_block_of(t) && is_forward(v, tpi_block_of(t))) || is_made_result(v, t);
+    const tp_tensor *block = tpi_block_of(t);
+    return (block && is_forward(v, block)) || is_made_result(v, t);
 }
 
 /* What the call's sweep reads, the value inside, is what the call of that sweep is over, its result:

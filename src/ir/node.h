@@ -102,14 +102,20 @@ typedef enum tpi_linear {
     TPI_LINEAR_IN_EACH /* while the others stay */
 } tpi_linear;
 
-/* In a batching rule (op/batch.h): one use of an op on many samples at once. */
-typedef struct tpi_batch {
-    const tp_tensor *node; /* the op on one sample: its attributes, types and sizes */
-    tpi_at at;
-    int64_t n;           /* samples: a size */
-    tp_tensor *const *x; /* the operands: */
-    const bool *many;    /* the samples lie along its first axis; else it is the same for all */
-} tpi_batch;
+/* How it goes on with many samples at once, which lie along a first axis (transform/batch.c). */
+typedef enum tpi_batching {
+    TPI_BATCH_BY_AXIS,    /* with one axis more in front: `lead` says what its attributes become */
+    TPI_BATCH_STRETCHED,  /* the same; its operand's axes are the last ones of the result */
+    TPI_BATCH_TABLES,     /* the same, while operands behind the first one are shared */
+    TPI_BATCH_IMAGES,     /* operand 0 is [m, ...], computed by themselves, while operand 1 is shared */
+    TPI_BATCH_ALL_IMAGES, /* operands are [m, ...], computed by themselves */
+    TPI_BATCH_ROWS,       /* as IMAGES where it has two axes; else as BY_AXIS */
+    TPI_BATCH_SLICES,     /* of slices that an index names */
+    TPI_BATCH_STACK,      /* the result's first axis is one of turns, which the samples come behind; */
+    TPI_BATCH_ROW,        /* the operand's is */
+    TPI_BATCH_VALUE,      /* of operand 0, with a gradient that is for one sample */
+    TPI_BATCH_NONE        /* one sample after the other; so do others in other cases than above */
+} tpi_batching;
 
 /* In a view rule: the strides (in elements) of the result over its operand's memory, from those
  * of the operand; sizes and strides may be symbolic. False: needs a copy. */
@@ -217,9 +223,7 @@ struct tpi_op {
                                        less, or NULL where nothing does */
     void (*grad)(tpi_grad *g);                     /* NULL: a constant to gradients */
     bool grad_reads_x, grad_reads_y;               /* the values, not just the shapes */
-    /* The results of all samples, along a first axis; or NULL: the op takes one sample after the other. Without the
-     * rule: the op, with one axis more in front. */
-    tp_tensor *(*batch)(const tpi_batch *b);
+    uint8_t batch;   /* TPI_BATCH_... */
     uint8_t lead[3]; /* by attribute: TPI_LEAD_... */
     uint8_t linear;  /* TPI_LINEAR_..., in its operands that are floats */
     /* Of a composite that a tape has as one node (op/fused.h): grad finds in dx what wanted operands have got so far,

@@ -111,6 +111,7 @@ static void put_turns(tpi_str *s, const tpi_dims *dims, const tpi_loop_attrs *a)
 static void put_words(const canvas *c, const tp_tensor *t)
 {
     const tp_tensor *source = tpi_source_of(t);
+    const bool is_param = t->op && tpi_param_of(t);
     if (!t->op) {
         tpi_str_put(c->s, source->flags & TPI_VARIABLE ? "variable" : "const");
     } else if (tpi_loop_of(t)) {
@@ -119,9 +120,9 @@ static void put_words(const canvas *c, const tp_tensor *t)
     } else if (tpi_is_block(t)) {
         tpi_str_put(c->s, "if");
         return;
-    } else if (tpi_param_of(t) || tpi_block_of(t)) {
+    } else if (is_param || tpi_block_of(t)) {
         const int64_t index = tpi_index_of(t);
-        if (tpi_param_of(t) && c->block) {
+        if (is_param && c->block) {
             const char *word = tpi_param_role(c->block->op, c->block->attrs, index).word;
             tpi_str_put(c->s, *word ? word : "captured");
         } else {

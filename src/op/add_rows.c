@@ -2,7 +2,6 @@
 
 #include "ir/factors.h"
 #include "kernel/host/kernels_host.h"
-#include "op/batch.h"
 #include "op/sizes.h"
 
 #undef TP_PLACE
@@ -64,7 +63,7 @@ const tpi_op tpi_op_add_rows = {.name = "add_rows",
                                 .call = add_rows_calls,
                                 .isa_call = TPI_ISA_add_rows,
                                 .updates = TPI_UPDATES_BY_ADDING,
-                                .batch = tpi_batch_none,
+                                .batch = TPI_BATCH_NONE,
                                 .grad = add_rows_grad,
                                 .grad_reads_x = true};
 

@@ -3,7 +3,6 @@
 #include "ir/factors.h"
 #include "kernel/text/elem.h"
 #include "kernel/text/vec.h"
-#include "op/batch.h"
 #include "op/sizes.h"
 #include "op/turn_values.h"
 
@@ -264,23 +263,13 @@ static void stack_grad(tpi_grad *g)
 
 static const tpi_call stack_calls[TP_N_DTYPES] = {TPI_MOVED(stack)};
 
-static tp_tensor *stack_batch(const tpi_batch *b)
-{
-    tpi_nodes in = {.ctx = b->node->ctx};
-    for (int i = 0; i < b->node->n_in; i++)
-        tpi_nodes_push(&in, tpi_batch_operand(b, i));
-    tp_tensor *y = in.failed ? tpi_no_memory(in.ctx, b->at, "stack") : tpi_batch_same(b, in.v);
-    tpi_nodes_free(&in);
-    return tpi_move_axis(b->at, y, 1, 0);
-}
-
 const tpi_op tpi_op_stack = {.name = "stack",
                              .code = TPI_OP_stack,
                              .n_in = -1,
                              .kind = TPI_CALL,
                              .infer = stack_infer,
                              .factors = stack_factors,
-                             .batch = stack_batch,
+                             .batch = TPI_BATCH_STACK,
                              .linear = TPI_LINEAR_IN_ALL,
                              .grad = stack_grad,
                              .text = "move",

@@ -3,7 +3,6 @@
  *     conv(x, w) -> y      conv_dx(y, w) -> x      conv_dw(x, y) -> w */
 #include "ir/factors.h"
 #include "kernel/text/vec.h"
-#include "op/batch.h"
 #include "op/contractions.h"
 #include "op/window.h"
 
@@ -297,15 +296,6 @@ static bool conv_kernel(tpi_run *r)
     return true;
 }
 
-/* Images of all samples with one set of weights; conv_dw adds up over images, so it takes one sample after the other. */
-static tp_tensor *images_batch(const tpi_batch *b)
-{
-    if (b->many[1])
-        return NULL;
-    return tpi_batch_parted(b,
-                            tpi_batch_same(b, TPI_OPERANDS(tpi_batch_joined(b, 0), b->x[1])));
-}
-
 #define CONV_OP(name_, table, packed, batch_)                                                  \
     const tpi_op tpi_op_##name_ = {.name = #name_,                                             \
                                    .code = TPI_OP_##name_,                                     \
@@ -368,9 +358,9 @@ static void conv_dw_grad(tpi_grad *g)
         tpi_give(g, 1, other(g, &tpi_op_conv, x, g->dy, NULL));
 }
 
-CONV_OP(conv, conv_table, TP_MAX_RANK, images_batch);
-CONV_OP(conv_dx, sized_table, 0, images_batch);
-CONV_OP(conv_dw, sized_table, 0, tpi_batch_none);
+CONV_OP(conv, conv_table, TP_MAX_RANK, TPI_BATCH_IMAGES);
+CONV_OP(conv_dx, sized_table, 0, TPI_BATCH_IMAGES);
+CONV_OP(conv_dw, sized_table, 0, TPI_BATCH_NONE);
 
 /* ---- what the user calls ------------------------------------------------------------------------ */
 

@@ -3,7 +3,6 @@
 
 #include "ir/body.h"
 #include "ir/factors.h"
-#include "op/batch.h"
 #include "op/sizes.h"
 
 #include <string.h>
@@ -189,21 +188,6 @@ static void custom_factors(const tp_tensor *t, int k, tpi_factor *f)
         tpi_same_factors(t, k, f);
 }
 
-/* The value. Its gradient is a C function for one sample. */
-static tp_tensor *custom_batch(const tpi_batch *b)
-{
-    const tpi_custom_attrs *a = b->node->attrs;
-    bool asked = false;
-    for (int k = 0; k < b->node->n_in; k++)
-        asked |= tp_requires_grad(b->x[k]);
-    if (asked && b->node->ctx->recording)
-        return tpi_fail(
-            b->node->ctx, b->at, a->rule ? a->rule->name : "custom", TP_E_STATE,
-            "its own gradient is one of one sample: ask for it in the function that "
-            "tp_vmap is given, or detach the arguments");
-    return b->x[0];
-}
-
 const tpi_op tpi_op_custom = {.name = "custom",
                               .simplify = tpi_same_simplify,
                               .code = TPI_OP_custom,
@@ -217,7 +201,7 @@ const tpi_op tpi_op_custom = {.name = "custom",
                               .kernel = tpi_same_kernel,
                               .any_size = true,
                               .in_order = true,
-                              .batch = custom_batch,
+                              .batch = TPI_BATCH_VALUE,
                               .grad = custom_grad,
                               .grad_reads_x = true,
                               .grad_reads_y = true};

@@ -4,7 +4,6 @@
  * "A linear filtering approach to the computation of discrete Fourier transform" (1970). */
 #include "base/float_mode.h"
 #include "ir/factors.h"
-#include "op/batch.h"
 #include "op/set_calls.h"
 #include "op/sizes.h"
 #include "tapir/linalg.h"
@@ -110,19 +109,6 @@ static void fft_grad(tpi_grad *g)
     static const tpi_call name##_calls[TP_N_DTYPES + 2 * TPI_N_SETS] = {                       \
         [TP_F64] = tpi_isa_##name##_f64_base};
 #endif
-/* The tables behind operand 0 are of sizes alone. */
-static tp_tensor *transform_batch(const tpi_batch *b)
-{
-    enum { MOST = 64 };
-    tp_tensor *in[MOST] = {tpi_batch_operand(b, 0)};
-    bool whole = b->node->n_in <= MOST;
-    for (int k = 1; k < b->node->n_in && whole; k++) {
-        in[k] = b->x[k];
-        whole = !b->many[k];
-    }
-    return whole ? tpi_batch_led(b, in) : NULL;
-}
-
 #define OP(name_, ...)                                                                         \
     const tpi_op tpi_op_##name_ = {.name = #name_,                                             \
                                    .code = TPI_OP_##name_,                                     \
@@ -130,7 +116,7 @@ static tp_tensor *transform_batch(const tpi_batch *b)
                                    .attrs = name_##_table,                                     \
                                    .attrs_size = sizeof(name_##_attrs),                        \
                                    .infer = name_##_infer,                                     \
-                                   .batch = transform_batch,                                   \
+                                   .batch = TPI_BATCH_TABLES,                                  \
                                    .linear = TPI_LINEAR_IN_EACH,                               \
                                    .grad = name_##_grad,                                       \
                                    .text = "fourier",                                          \

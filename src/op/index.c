@@ -2,7 +2,6 @@
 #include "ir/factors.h"
 #include "kernel/text/elem.h"
 #include "kernel/text/vec.h"
-#include "op/batch.h"
 #include "op/set_calls.h"
 #include "op/sizes.h"
 #include "tapir/indexing.h"
@@ -40,7 +39,7 @@ static const tpi_attr axis_table[] = {
         .attrs_size = sizeof(axis_attrs),                                                      \
         .infer = name_##_infer,                                                                \
         .factors = factors_,                                                                   \
-        .batch = factors_ == slice_factors ? tpi_batch_slices : NULL,                          \
+        .batch = factors_ == slice_factors ? TPI_BATCH_SLICES : TPI_BATCH_BY_AXIS,             \
         .grad = rule,                                                                          \
         .linear = TPI_UPDATES_##updates_ == TPI_UPDATES_BY_MEETING ? TPI_LINEAR_IN_NONE        \
                                                                    : TPI_LINEAR_IN_ALL,        \

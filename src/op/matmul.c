@@ -2,7 +2,6 @@
  * and broadcasting are views around it. docs/numerics.md fixes the order of each sum. */
 #include "ir/factors.h"
 #include "kernel/text/vec.h"
-#include "op/batch.h"
 #include "op/contractions.h"
 #include "op/sizes.h"
 
@@ -137,15 +136,6 @@ static void matmul_factors(const tp_tensor *t, int k, tpi_factor *f)
 
 static const tpi_call matmul_calls[TP_N_DTYPES] = {TPI_INTEGERS(matmul)};
 
-/* Rows of all samples with one matrix are one product. */
-static tp_tensor *matmul_batch(const tpi_batch *b)
-{
-    if (b->node->rank > 2 || b->many[1])
-        return tpi_batch_by_axis(b);
-    return tpi_batch_parted(b,
-                            tpi_batch_same(b, TPI_OPERANDS(tpi_batch_joined(b, 0), b->x[1])));
-}
-
 const tpi_op tpi_op_matmul = {.name = "matmul",
                               .contract = matmul_contract,
                               .text = "products", /* of integers */
@@ -160,7 +150,7 @@ const tpi_op tpi_op_matmul = {.name = "matmul",
                               .factors = matmul_factors,
                               .kernel = matmul_kernel,
                               .fast = matmul_fast,
-                              .batch = matmul_batch,
+                              .batch = TPI_BATCH_ROWS,
                               .linear = TPI_LINEAR_IN_EACH,
                               .grad = matmul_grad,
                               .grad_reads_x = true};

@@ -1,7 +1,6 @@
 /* Moves: the same elements at other places. Each op has a view rule, so that nothing is copied
  * where strides can say it; sizes and strides in these rules may be symbolic. */
 #include "ir/factors.h"
-#include "op/batch.h"
 #include "op/sizes.h"
 
 #include <stddef.h>
@@ -560,12 +559,7 @@ static void broadcast_grad(tpi_grad *g)
 }
 
 #define broadcast_factors tpi_stretch_factors
-static tp_tensor *broadcast_batch(const tpi_batch *b)
-{
-    return tpi_batch_led(b, TPI_OPERANDS(tpi_batch_aligned(b, 0, b->node->rank)));
-}
-
-MOVE(broadcast, .lead = {TPI_LEAD_SIZES}, .batch = broadcast_batch, .attrs = shape_table,
+MOVE(broadcast, .lead = {TPI_LEAD_SIZES}, .batch = TPI_BATCH_STRETCHED, .attrs = shape_table,
      .attrs_size = sizeof(shape_attrs), .simplify = same_size_simplify, .any_size = true);
 
 tp_tensor *tp_broadcast_at(const char *file, int line, tp_tensor *x, int rank,

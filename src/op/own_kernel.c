@@ -5,7 +5,6 @@
 #include "core/copy.h"
 #include "ir/body.h"
 #include "ir/factors.h"
-#include "op/batch.h"
 #include "op/sizes.h"
 
 #include <string.h>
@@ -292,7 +291,7 @@ const tpi_op tpi_op_own_kernel = {.name = "own_kernel",
                                   .factors = tpi_whole_factors,
                                   .kernel = own_kernel,
                                   .own = &own,
-                                  .batch = tpi_batch_none,
+                                  .batch = TPI_BATCH_NONE,
                                   .refuses = TPI_REFUSES_AS_IT_LIKES,
                                   .any_size = true,
                                   .call_dtype = -1,

@@ -2,7 +2,6 @@
 #include "ir/factors.h"
 #include "kernel/text/elem.h"
 #include "kernel/text/vec.h"
-#include "op/batch.h"
 #include "op/set_calls.h"
 #include "op/window.h"
 
@@ -198,7 +197,7 @@ static void avg_pool_dx_grad(tpi_grad *g)
                                    .attrs_size = sizeof(pool_attrs),                           \
                                    .infer = infer_,                                            \
                                    .factors = pool_factors,                                    \
-                                   .batch = tpi_batch_images,                                  \
+                                   .batch = TPI_BATCH_ALL_IMAGES,                              \
                                    .text = "pooling",                                          \
                                    .fn = #name_,                                               \
                                    .call = name_##_calls,                                      \

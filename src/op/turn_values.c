@@ -2,7 +2,6 @@
 
 #include "ir/body.h"
 #include "ir/factors.h"
-#include "op/batch.h"
 #include "op/sizes.h"
 
 #include <string.h>
@@ -73,11 +72,6 @@ static bool row_kernel(tpi_run *r)
     return true;
 }
 
-static tp_tensor *row_batch(const tpi_batch *b)
-{
-    return tpi_batch_same(b, TPI_OPERANDS(tpi_move_axis(b->at, b->x[0], 1, 0)));
-}
-
 const tpi_op tpi_op_row = {.name = "row",
                            .code = TPI_OP_row,
                            .kind = TPI_VIEW,
@@ -90,7 +84,7 @@ const tpi_op tpi_op_row = {.name = "row",
                            .kernel = row_kernel,
                            .factors = row_factors,
                            .awaits = 1,
-                           .batch = row_batch,
+                           .batch = TPI_BATCH_ROW,
                            .linear = TPI_LINEAR_IN_ALL,
                            .grad = tpi_grad_by_sweep /* which joins them */};
 

@@ -3,7 +3,7 @@
 #include "op/sizes.h"
 #include "tapir/transform.h"
 #include "transform/one_body.h"
-#include "transform/transform.h"
+#include "transform/rules.h"
 
 #include <string.h>
 

@@ -1,8 +1,8 @@
 /* Many samples: a marked image has them along its first axis. */
 #include "base/log.h"
-#include "op/batch.h"
 #include "tapir/control.h"
-#include "transform/transform.h"
+#include "transform/batch.h"
+#include "transform/rules.h"
 
 #include <string.h>
 

@@ -144,7 +144,5 @@ void tpi_one_close(const tpi_one_body *b)
 tp_tensor *tpi_one_captured(const tpi_one_body *b, int k)
 {
     tp_tensor *outer = b->body->outers[k];
-    if (!b->own)
-        return outer;
-    return tpi_constant_of(outer) ? tpi_constant_of(outer) : tpi_variable_of(outer);
+    return b->own ? outer->in[0] : outer; /* where all is concrete it is of a source */
 }

@@ -4,7 +4,7 @@
 #include "grad/sweep.h"
 #include "op/sizes.h"
 #include "tapir/composites.h"
-#include "transform/transform.h"
+#include "transform/rules.h"
 
 #include <string.h>
 

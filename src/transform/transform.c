@@ -1,7 +1,6 @@
-#include "transform/transform.h"
-
 #include "op/op.h"
 #include "op/random_position.h"
+#include "transform/rules.h"
 
 const char tpi_transform_draws[] =
     "the function draws random numbers: draw them before, for all "
@@ -92,16 +91,18 @@ static tp_tensor *held(const tpi_transform *f, tp_tensor *t)
 static tp_tensor *set_image(const tpi_transform *f, const tp_tensor *t, tpi_image *image)
 {
     tpi_image *to = &image[t->index];
-    if (to->t || t->op == &tpi_op_call)
+    if (to->t)
         return NULL;
     if (tpi_is_block(t))
         return to->outputs ? NULL : tpi_transform_block(f, t, image);
-    if (tpi_constant_of(t))
-        *to = (tpi_image){.t = held(f, tpi_constant_of(t))};
-    else if (tpi_block_of(t))
-        *to = image[tpi_block_of(t)->index].outputs[tpi_index_of(t)];
-    else if (tpi_inside_of(t))
-        *to = image[tpi_inside_of(t)->index];
+    tp_tensor *const constant = tpi_constant_of(t);
+    const tp_tensor *const block = tpi_block_of(t), *const inside = tpi_inside_of(t);
+    if (constant)
+        *to = (tpi_image){.t = held(f, constant)};
+    else if (block)
+        *to = image[block->index].outputs[tpi_index_of(t)];
+    else if (inside)
+        *to = image[inside->index];
     else
         *to = of_node(f, t, image);
     return to->t->status == TP_OK ? NULL : to->t;

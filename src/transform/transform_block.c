@@ -1,12 +1,12 @@
 /* Blocks: what is marked in them is an image of two tensors, where images have tangents. Where all samples go one way it
  * is a block over all of them. Where each goes its own way, the rows of those that go one way are taken together,
  * computed, and put back: nothing is computed for the others. */
-#include "op/batch.h"
 #include "op/sizes.h"
 #include "tapir/composites.h"
 #include "tapir/control.h"
 #include "tapir/indexing.h"
-#include "transform/transform.h"
+#include "transform/batch.h"
+#include "transform/rules.h"
 
 #include <string.h>
 
@@ -30,17 +30,17 @@ static bool *marks_through(const tpi_transform *f, const tpi_body *body, const b
     bool *is = tpi_bump_take(f->memory, (size_t)g->n_nodes, sizeof *is);
     marks *blocks = tpi_bump_take(f->memory, (size_t)g->n_nodes, sizeof *blocks);
     bool *outputs = tpi_bump_take(f->memory, (size_t)body->n_outputs + 1, sizeof *outputs);
+    for (int i = 0; i < body->n_params && outputs; i++)
+        is[body->params[i]->index] = params[i];
     for (int i = 0; i < g->n_nodes && outputs; i++) {
-        const tp_tensor *t = g->nodes[i];
-        if (tpi_param_of(t))
-            is[i] = params[tpi_index_of(t)];
-        else if (tpi_is_block(t)) {
+        const tp_tensor *t = g->nodes[i], *block = tpi_block_of(t), *inside = tpi_inside_of(t);
+        if (tpi_is_block(t)) {
             if (!marks_of(f, t, is, &blocks[i]))
                 return NULL;
-        } else if (tpi_block_of(t))
-            is[i] = blocks[tpi_block_of(t)->index].outputs[tpi_index_of(t)];
-        else if (tpi_inside_of(t))
-            is[i] = is[tpi_inside_of(t)->index];
+        } else if (block)
+            is[i] = blocks[block->index].outputs[tpi_index_of(t)];
+        else if (inside)
+            is[i] = is[inside->index];
         else
             for (int k = 0; k < t->n_in && t->op->kind != TPI_SOURCE; k++)
                 is[i] |= is[t->in[k]->index] && f->rules->shows(t);
@@ -106,6 +106,7 @@ typedef struct run {
     const tpi_transform *f;
     tpi_at at;
     const tp_tensor *block;
+    const tpi_loop_attrs *loop; /* of it; NULL: it is no loop */
     marks is;
     const tpi_image *operand; /* by operand of the block */
     tpi_image *image;         /* of the body that is run, by node; room for the larger one */
@@ -270,14 +271,14 @@ static void run_cond(run *r, int n, tp_tensor **v)
 /* The operand of param k of a loop's body, but the turn. */
 static const tpi_image *operand_of(const run *r, int k)
 {
-    return &r->operand[k - 1 + tpi_loop_of(r->block)->has_pred];
+    return &r->operand[k - 1 + r->loop->has_pred];
 }
 
 /* A turn's params: carried values, elements of what is sliced, captures; those of some samples, or (rows NULL) of all. */
 static void begin_turn(run *r, tp_tensor *const *carried, tp_tensor *const *elements,
                        tp_tensor *rows)
 {
-    const tpi_loop_attrs *a = tpi_loop_of(r->block);
+    const tpi_loop_attrs *a = r->loop;
     const tpi_body *body = a->body;
     const tpi_at at = r->at;
     begin_body(r, body);
@@ -296,7 +297,7 @@ static void one_turn(void *user, int n, tp_tensor **v, int n_xs, tp_tensor *cons
                      tp_tensor **y)
 {
     run *r = user;
-    const tpi_loop_attrs *a = tpi_loop_of(r->block);
+    const tpi_loop_attrs *a = r->loop;
     (void)n, (void)n_xs;
     begin_turn(r, v, x, NULL);
     if (!run_body(r, r->f, a->body)) {
@@ -326,7 +327,7 @@ static tp_tensor *no_turns(const run *r, int output, bool samples)
 /* In what is sliced and stacked the turns come first, then the samples. */
 static void run_counted(run *r, tp_tensor **v)
 {
-    const tpi_loop_attrs *a = tpi_loop_of(r->block);
+    const tpi_loop_attrs *a = r->loop;
     const tpi_at at = r->at;
     const bool samples = !r->f->rules->tangents;
     const int n = (int)a->n_carried, slices = (int)a->n_slices, stacked = (int)a->n_stacked;
@@ -371,7 +372,7 @@ static tp_tensor *some_go_on(void *user, int n, tp_tensor *const *v)
 static void turn_of_rows(void *user, int n, tp_tensor **v)
 {
     run *r = user;
-    const tpi_loop_attrs *a = tpi_loop_of(r->block);
+    const tpi_loop_attrs *a = r->loop;
     const tpi_at at = r->at;
     tpi_transform some = *r->f;
     tp_tensor *rows = r->is.pred ? rows_where(r, v[0]) : NULL;
@@ -399,7 +400,7 @@ static void turn_of_rows(void *user, int n, tp_tensor **v)
 
 static void run_while(run *r, int n, tp_tensor **out)
 {
-    const tpi_loop_attrs *a = tpi_loop_of(r->block);
+    const tpi_loop_attrs *a = r->loop;
     const tpi_at at = r->at;
     tp_tensor **v = tpi_bump_take(r->f->memory, (size_t)n + 1, sizeof *v);
     if (!v) {
@@ -419,7 +420,7 @@ static void run_while(run *r, int n, tp_tensor **out)
 
 static tp_tensor *refuse(const run *r)
 {
-    const tpi_loop_attrs *a = tpi_loop_of(r->block);
+    const tpi_loop_attrs *a = r->loop;
     tp_ctx *ctx = r->f->ctx;
     const char *what = r->f->rules->what;
     if (tpi_n_writes_of(r->block))
@@ -446,9 +447,9 @@ static tp_tensor *run_block(run *r, tpi_image *to)
     to->outputs = tpi_bump_take(r->f->memory, (size_t)outputs + 1, sizeof *to->outputs);
     if (!to->outputs)
         return tpi_no_memory(r->f->ctx, r->at, r->f->rules->what);
-    if (!tpi_loop_of(r->block))
+    if (!r->loop)
         run_cond(r, n, v);
-    else if (tpi_loop_of(r->block)->has_pred)
+    else if (r->loop->has_pred)
         run_while(r, n, v);
     else
         run_counted(r, v);
@@ -462,8 +463,10 @@ static tp_tensor *run_block(run *r, tpi_image *to)
 
 tp_tensor *tpi_transform_block(const tpi_transform *f, const tp_tensor *block, tpi_image *image)
 {
-    run r = {
-        .f = f, .at = block->file ? TPI_AT(block->file, block->line) : f->at, .block = block};
+    run r = {.f = f,
+             .at = block->file ? TPI_AT(block->file, block->line) : f->at,
+             .block = block,
+             .loop = tpi_loop_of(block)};
     tpi_body *bodies[2];
     int most = 0;
     for (int i = tpi_bodies_of(block, bodies) - 1; i >= 0; i--)

@@ -1,8 +1,8 @@
 /* tp_vmap: the user's function becomes a body of one sample, and that is run on all. */
-#include "op/batch.h"
 #include "tapir/transform.h"
+#include "transform/batch.h"
 #include "transform/one_body.h"
-#include "transform/transform.h"
+#include "transform/rules.h"
 
 typedef struct call {
     tpi_one_call of;

@@ -70,9 +70,9 @@ static tp_tensor *find_reader(const split *s)
     tp_tensor *found = NULL;
     for (int i = 0; i < s->g->n_nodes && !found; i++) {
         tp_tensor *t = s->g->nodes[i];
-        if (!tpi_loop_of(t))
-            continue;
         const tpi_loop_attrs *b = tpi_loop_of(t);
+        if (!b)
+            continue;
         bool reads = false;
         for (int64_t k = 0; k < b->n_slices && !reads && !b->has_pred; k++)
             reads = is_stack(s, t->in[b->n_carried + k]);

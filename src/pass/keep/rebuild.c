@@ -73,7 +73,8 @@ static tp_tensor *refuse(const building *b, const tp_tensor *t)
 /* The number of outputs of a body that are none of its block. */
 static int64_t n_inner(const tp_tensor *block)
 {
-    return tpi_loop_of(block) && tpi_loop_of(block)->has_pred;
+    const tpi_loop_attrs *a = tpi_loop_of(block);
+    return a && a->has_pred;
 }
 
 /* The node of side `j` of a block's body that output t of the block is of. */

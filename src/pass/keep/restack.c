@@ -125,7 +125,8 @@ static bool mark_asked(restack *r)
 /* Sets *done: was something changed? False: no memory. */
 static bool restack_one(tp_graph *g, tp_tensor *reader, tp_tensor *source, bool *done)
 {
-    restack r = {.reader = reader, .source = source, .from = tpi_loop_of(source)->body->graph};
+    const tpi_loop_attrs *from = tpi_loop_of(source);
+    restack r = {.reader = reader, .source = source, .from = from->body->graph};
     const size_t n = (size_t)r.from->n_nodes;
     tpi_bump memory = TPI_BUMP(&g->ctx->mem);
     r.kept = tpi_bump_take(&memory, 3 * n, sizeof *r.kept);
@@ -133,7 +134,7 @@ static bool restack_one(tp_graph *g, tp_tensor *reader, tp_tensor *source, bool 
         return false;
     r.asked = r.kept + n;
     r.can = r.asked + n;
-    bool worth = mark_asked(&r), some = !tpi_loop_of(source)->has_pred;
+    bool worth = mark_asked(&r), some = !from->has_pred;
     decide(&r);
     for (size_t i = 0; i < n; i++) {
         worth |= r.asked[i] && !r.kept[i];
@@ -152,8 +153,9 @@ static bool restack_reader(tp_graph *g, tp_tensor *reader, int *n_changes)
 {
     const tp_tensor *before = NULL; /* the source of the slice before */
     bool ok = true, done;
-    for (int64_t k = 0; ok && k < tpi_loop_of(reader)->n_slices; k++) {
-        tp_tensor *source = tpi_keeper_of(reader->in[tpi_loop_of(reader)->n_carried + k]);
+    const tpi_loop_attrs *a = tpi_loop_of(reader);
+    for (int64_t k = 0; ok && k < a->n_slices; k++) {
+        tp_tensor *source = tpi_keeper_of(reader->in[a->n_carried + k]);
         done = false;
         if (source && source != before && tpi_loop_of(source))
             ok = restack_one(g, reader, source, &done);
@@ -162,6 +164,7 @@ static bool restack_reader(tp_graph *g, tp_tensor *reader, int *n_changes)
             continue;
         ++*n_changes;
         reader = g->nodes[g->n_nodes - 1]; /* all over: its slices are others */
+        a = tpi_loop_of(reader);
         k = -1;
     }
     return ok;
@@ -174,7 +177,8 @@ static bool restack_graph(tp_graph *g, int *n_changes)
     bool ok = true;
     for (int i = 0; i < n && ok; i++) {
         tp_tensor *t = g->nodes[i];
-        if (tpi_loop_of(t) && tpi_loop_of(t)->n_slices && !tpi_loop_of(t)->has_pred)
+        const tpi_loop_attrs *a = tpi_loop_of(t);
+        if (a && a->n_slices && !a->has_pred)
             ok = restack_reader(g, t, n_changes);
     }
     return ok && tpi_each_body(g, g->n_nodes, restack_graph, n_changes);

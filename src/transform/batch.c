@@ -1,6 +1,7 @@
-#include "op/batch.h"
+#include "transform/batch.h"
 
 #include "ir/graph_def.h"
+#include "op/custom.h"
 #include "op/sizes.h"
 
 #include <string.h>
@@ -46,7 +47,9 @@ tp_tensor *tpi_batch_operand(const tpi_batch *b, int k)
     return tp_broadcast(x, x->rank + 1, shape);
 }
 
-tp_tensor *tpi_batch_aligned(const tpi_batch *b, int k, int rank)
+/* The same with axes of one element behind that, up to `rank` behind it, so that it broadcasts as it does alone; what all
+ * samples share stays as it is. */
+static tp_tensor *aligned(const tpi_batch *b, int k, int rank)
 {
     tp_tensor *x = b->x[k];
     const int own = b->node->in[k]->rank;
@@ -58,7 +61,8 @@ tp_tensor *tpi_batch_aligned(const tpi_batch *b, int k, int rank)
     return resized(b, x, 1 + rank - own, first, own, x->shape + 1);
 }
 
-tp_tensor *tpi_batch_joined(const tpi_batch *b, int k)
+/* [samples, m, rest...] as [samples m, rest...], and back. */
+static tp_tensor *joined(const tpi_batch *b, int k)
 {
     tp_tensor *x = tpi_batch_operand(b, k);
     if (x->status != TP_OK)
@@ -67,7 +71,7 @@ tp_tensor *tpi_batch_joined(const tpi_batch *b, int k)
     return resized(b, x, 1, &m, x->rank - 2, x->shape + 2);
 }
 
-tp_tensor *tpi_batch_parted(const tpi_batch *b, tp_tensor *y)
+static tp_tensor *parted(const tpi_batch *b, tp_tensor *y)
 {
     if (y->status != TP_OK)
         return y;
@@ -112,13 +116,15 @@ tp_tensor *tpi_batch_same(const tpi_batch *b, tp_tensor *const *in)
     return tpi_apply(b->at, b->node->op, b->node->n_in, in, b->node->attrs);
 }
 
+/* ---- rules ----------------------------------------------------------------------------------------- */
+
 /* With one axis more, by which elements meet as they do without it. */
-tp_tensor *tpi_batch_by_axis(const tpi_batch *b)
+static tp_tensor *by_axis(const tpi_batch *b)
 {
     const tp_tensor *t = b->node;
     tpi_nodes in = {.ctx = t->ctx};
     for (int k = 0; k < t->n_in; k++)
-        tpi_nodes_push(&in, t->op->kind == TPI_ELEMENT ? tpi_batch_aligned(b, k, t->rank)
+        tpi_nodes_push(&in, t->op->kind == TPI_ELEMENT ? aligned(b, k, t->rank)
                                                        : tpi_batch_operand(b, k));
     tp_tensor *y =
         in.failed ? tpi_no_memory(t->ctx, b->at, t->op->name) : tpi_batch_led(b, in.v);
@@ -126,21 +132,82 @@ tp_tensor *tpi_batch_by_axis(const tpi_batch *b)
     return y;
 }
 
-tp_tensor *tpi_batch_op(const tpi_batch *b)
+static tp_tensor *with_tables(const tpi_batch *b)
 {
-    return b->node->op->batch ? b->node->op->batch(b) : tpi_batch_by_axis(b);
+    enum { MOST = 64 };
+    tp_tensor *in[MOST] = {tpi_batch_operand(b, 0)};
+    bool whole = b->node->n_in <= MOST;
+    for (int k = 1; k < b->node->n_in && whole; k++) {
+        in[k] = b->x[k];
+        whole = !b->many[k];
+    }
+    return whole ? tpi_batch_led(b, in) : NULL;
 }
 
-tp_tensor *tpi_batch_none(const tpi_batch *b)
+/* What all samples have of operand 0 is one operand. */
+static tp_tensor *images(const tpi_batch *b)
 {
-    (void)b;
-    return NULL;
+    return b->many[1] ? NULL
+                      : parted(b, tpi_batch_same(b, TPI_OPERANDS(joined(b, 0), b->x[1])));
 }
 
-tp_tensor *tpi_batch_images(const tpi_batch *b)
+static tp_tensor *all_images(const tpi_batch *b)
 {
     tp_tensor *in[2] = {0};
     for (int k = 0; k < b->node->n_in; k++)
-        in[k] = tpi_batch_joined(b, k);
-    return tpi_batch_parted(b, tpi_batch_same(b, in));
+        in[k] = joined(b, k);
+    return parted(b, tpi_batch_same(b, in));
+}
+
+static tp_tensor *stack(const tpi_batch *b)
+{
+    tpi_nodes in = {.ctx = b->node->ctx};
+    for (int i = 0; i < b->node->n_in; i++)
+        tpi_nodes_push(&in, tpi_batch_operand(b, i));
+    tp_tensor *y = in.failed ? tpi_no_memory(in.ctx, b->at, "stack") : tpi_batch_same(b, in.v);
+    tpi_nodes_free(&in);
+    return tpi_move_axis(b->at, y, 1, 0);
+}
+
+static tp_tensor *value(const tpi_batch *b)
+{
+    const tpi_custom_attrs *a = b->node->attrs;
+    bool asked = false;
+    for (int k = 0; k < b->node->n_in; k++)
+        asked |= tp_requires_grad(b->x[k]);
+    if (asked && b->node->ctx->recording)
+        return tpi_fail(
+            b->node->ctx, b->at, a->rule ? a->rule->name : "custom", TP_E_STATE,
+            "its own gradient is one of one sample: ask for it in the function that "
+            "tp_vmap is given, or detach the arguments");
+    return b->x[0];
+}
+
+tp_tensor *tpi_batch_op(const tpi_batch *b)
+{
+    switch ((tpi_batching)b->node->op->batch) {
+    case TPI_BATCH_BY_AXIS:
+        break;
+    case TPI_BATCH_STRETCHED:
+        return tpi_batch_led(b, TPI_OPERANDS(aligned(b, 0, b->node->rank)));
+    case TPI_BATCH_TABLES:
+        return with_tables(b);
+    case TPI_BATCH_IMAGES:
+        return images(b);
+    case TPI_BATCH_ALL_IMAGES:
+        return all_images(b);
+    case TPI_BATCH_ROWS:
+        return b->node->rank > 2 || b->many[1] ? by_axis(b) : images(b);
+    case TPI_BATCH_SLICES:
+        return tpi_batch_slices(b);
+    case TPI_BATCH_STACK:
+        return stack(b);
+    case TPI_BATCH_ROW:
+        return tpi_batch_same(b, TPI_OPERANDS(tpi_move_axis(b->at, b->x[0], 1, 0)));
+    case TPI_BATCH_VALUE:
+        return value(b);
+    case TPI_BATCH_NONE:
+        return NULL;
+    }
+    return by_axis(b);
 }

@@ -1,8 +1,8 @@
 /* Slices of many samples: gather, scatter and those like it. */
-#include "op/batch.h"
 #include "op/sizes.h"
 #include "tapir/composites.h"
 #include "tapir/indexing.h"
+#include "transform/batch.h"
 
 #include <string.h>
 
