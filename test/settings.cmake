@@ -39,7 +39,7 @@ function(tapir_test_settings name)
   # every op
   tapir_test_row("op_(graph|alone)_all"                        7200 long long_ops)
   tapir_test_row("onnx_(nodes|forms|control)_c_all"            1500 long long_ops)
-  tapir_test_row("op_(cover|factors|fail|grad)"                1500 fast)
+  tapir_test_row("op_(cover|factors|fail|grad|vmap|jvp)"       1500 fast)
   tapir_test_row("op_(graph|alone|numpy|onnx_nodes)"           1500)
 
   # what runs one thing in several ways

@@ -147,7 +147,8 @@ static void gradient_body(void *user, int n_in, tp_tensor *const *in, int n_out,
     tp_tensor *y = NULL;
     (void)n_out;
     g->function(g->user, n_in, in, 1, &y);
-    out[0] = y ? tp_grad(y, in[g->of]) : NULL;
+    /* what is of another context is refused as the function's result */
+    out[0] = y && y->ctx == in[g->of]->ctx ? tp_grad(y, in[g->of]) : y;
 }
 
 /* NULL, or the failed tensor for an argument that has no gradient. */

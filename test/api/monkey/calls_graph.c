@@ -430,15 +430,9 @@ static void inside(monkey *m, uint64_t draws, int n, tp_tensor *const *in, int n
     m->draws = mine;
 }
 
-/* Of a body: the monkey, and what it draws, the same each time. */
-typedef struct body {
-    monkey *m;
-    uint64_t draws;
-} body;
-
-static void run_body(void *user, int n_in, tp_tensor *const *in, int n_out, tp_tensor **out)
+void run_body(void *user, int n_in, tp_tensor *const *in, int n_out, tp_tensor **out)
 {
-    const body *b = user;
+    const drawn_body *b = user;
     if (b->draws % 2 || n_in < 1)
         inside(b->m, b->draws, n_in, in, n_out, out);
     for (int i = 0; i < n_out && b->draws % 2 == 0 && n_in > 0; i++)
@@ -447,7 +441,7 @@ static void run_body(void *user, int n_in, tp_tensor *const *in, int n_out, tp_t
 
 static void run_block(void *user, int n, tp_tensor **v)
 {
-    const body *b = user;
+    const drawn_body *b = user;
     tp_tensor *in[5];
     for (int i = 0; i < n; i++) /* v is NULL where there are none */
         in[i] = v[i];
@@ -456,7 +450,7 @@ static void run_block(void *user, int n, tp_tensor **v)
 
 static tp_tensor *run_pred(void *user, int n, tp_tensor *const *v)
 {
-    const body *b = user;
+    const drawn_body *b = user;
     (void)n;
     return tp_lt(tp_sum(v[0], TP_ALL, false), tp_scalar_like(v[0], (double)(b->draws % 20)));
 }
@@ -464,7 +458,7 @@ static tp_tensor *run_pred(void *user, int n, tp_tensor *const *v)
 static void run_scan(void *user, int n, tp_tensor **v, int n_xs, tp_tensor *const *x, int n_ys,
                      tp_tensor **y)
 {
-    const body *b = user;
+    const drawn_body *b = user;
     tp_tensor *in[5];
     for (int i = 0; i < n; i++) /* v is NULL where there are none */
         in[i] = v[i];
@@ -479,15 +473,15 @@ enum { MOST_BODIES = 64 };
 
 CALL(tp_function_new)
 {
-    static body bodies[MOST_BODIES]; /* they outlive the call */
+    static drawn_body bodies[MOST_BODIES]; /* they outlive the call */
     static int n_bodies;
     const tp_function_options opt = {.engine = engine(m),
                                      .eager = rarely(m),
                                      .pure = below(m, 3) == 0,
                                      .check = below(m, 2)};
     const int i = below(m, KEPT);
-    body *b = &bodies[n_bodies++ % MOST_BODIES];
-    *b = (body){m, next(m)};
+    drawn_body *b = &bodies[n_bodies++ % MOST_BODIES];
+    *b = (drawn_body){m, next(m)};
     if (m->depth || (i == 0 && m->function[i] && below(m, 12)))
         return 1;
     tp_function_free(m->function[i]);
@@ -570,14 +564,14 @@ CALL(tp_function_save_c)
 /* A program, a function and a runner to begin with. */
 void begin_objects(monkey *m, uint64_t seed)
 {
-    static body plain;
+    static drawn_body plain;
     const tp_compile_options opt = {.engine = seed % 4 ? TP_ENGINE_TILES : TP_ENGINE_C};
     tp_graph *g = tp_graph_new(m->tp);
     tp_tensor *x = tp_placeholder(g, "x", TP_F32, TP_DIMS(2, 3));
     tp_name(tp_relu(tp_add(x, x)), "y");
     m->program[0] = (program){tp_graph_compile(g, 1, in_names, 1, out_names, &opt), 1, 1, 1};
     tp_graph_free(g);
-    plain = (body){m, 0};
+    plain = (drawn_body){m, 0};
     m->function[0] = tp_function_new(m->tp, "f", run_body, &plain, NULL);
     tp_function_apply(m->function[0], 1, (tp_tensor *[]){m->slot[0]});
     if (seed % 4 == 0) {
@@ -728,7 +722,7 @@ CALL(tp_cond)
 {
     many v;
     tp_tensor *pred = condition(m);
-    body b = {m, later(m)};
+    drawn_body b = {m, later(m)};
     tensors(m, &v, 1 + below(m, 2));
     if (m->depth > DEEPEST)
         return 1;
@@ -740,7 +734,7 @@ CALL(tp_cond)
 CALL(tp_while_loop)
 {
     many v;
-    body b = {m, later(m)};
+    drawn_body b = {m, later(m)};
     tensors(m, &v, 1 + below(m, 2));
     if (m->depth > DEEPEST)
         return 1;
@@ -752,7 +746,7 @@ CALL(tp_while_loop)
 CALL(tp_scan)
 {
     many v, xs, ys;
-    body b = {m, later(m)};
+    drawn_body b = {m, later(m)};
     const tp_scan_options opt = {.back = below(m, 2), .checkpoint = below(m, 2)};
     tensors(m, &v, 1 + below(m, 2));
     tensors(m, &xs, below(m, 2));

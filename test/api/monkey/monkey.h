@@ -101,6 +101,12 @@ int done(tp_status s);
 int put_many(monkey *m, const many *l, tp_status s);
 int text(monkey *m, char *s);
 void drop_symbolic(monkey *m);
+/* Of a function of the user's: the monkey, and what it draws, the same each time. */
+typedef struct drawn_body {
+    monkey *m;
+    uint64_t draws;
+} drawn_body;
+void run_body(void *user, int n_in, tp_tensor *const *in, int n_out, tp_tensor **out);
 
 /* ---- calls -------------------------------------------------------------------------------------- */
 
