@@ -73,12 +73,19 @@ static void body(void *user, int n_in, tp_tensor *const *in, int n_out, tp_tenso
     out[0] = tp_neg(in[0]);
 }
 
+static void gradient(void *user, int n_in, tp_tensor *const *in, int n_out, tp_tensor **out)
+{
+    (void)user, (void)n_in, (void)n_out;
+    out[0] = tp_grad(tp_sum(tp_square(in[0]), TP_ALL, false), in[0]);
+}
+
 /* clang-format off: a line for each call, as the page has it */
 static void rows(tp_ctx *tp)
 {
     static float data[4] = {1, 2, 3, 4};
     tp_tensor *x = tp_uniform(tp, TP_F32, TP_DIMS(2, 3), -1, 1), *y = tp_neg(x);
-    tp_tensor *s = tp_scalar(tp, TP_F32, 1), *w = tp_variable(x, "w");
+    tp_tensor *s = tp_scalar(tp, TP_F32, 1), *w = tp_variable(x, "w"), *v = tp_neg(x), *dy;
+    const int one = 1;
     tp_tensor *g = tp_full(tp, TP_F32, TP_DIMS(3), 1), *b = tp_full(tp, TP_F32, TP_DIMS(3), 0);
     tp_tensor *image = tp_uniform(tp, TP_F32, TP_DIMS(1, 2, 4, 4), -1, 1);
     tp_tensor *k = tp_uniform(tp, TP_F32, TP_DIMS(8, 2, 3, 3), -1, 1);
@@ -169,6 +176,14 @@ static void rows(tp_ctx *tp)
     tp_grad(loss, fc.w);
     tp_detach(x);
     tp_no_grad(tp) tp_neg(x);
+    tp_vmap_apply(body, NULL, 1, &x, NULL);
+    tp_vmap_apply(body, NULL, 1, &x, &(tp_vmap_options){.in_axes = &one, .out_axes = &one});
+    tp_vmap_apply(gradient, NULL, 1, &x, NULL);
+    tp_vmap_apply(body, NULL, 1, &x, &(tp_vmap_options){.same_draws = true});
+    tp_jvp(body, NULL, 1, &x, &v, 1, &y, &dy);
+    tp_jacobian(body, NULL, 1, &x, 0);
+    tp_hessian(body, NULL, 1, &x, 0);
+    tp_hvp(body, NULL, 1, &x, 0, v);
     tp_sgd_new(tp, 0.1, &(tp_sgd_options){.momentum = 0.9}, TP_TRAINED(p));
     tp_adam_new(tp, 1e-3, &(tp_adam_options){.decay = 0.01}, TP_TRAINED(p));
     tp_optimizer_step(opt, loss);

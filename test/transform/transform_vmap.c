@@ -150,6 +150,25 @@ static void gradient_of_hidden(void *user, int n_in, tp_tensor *const *in, int n
     out[0] = tp_grad(tp_sum(tp_mul(in[0], h->made_of_w), TP_ALL, false), h->w);
 }
 
+/* The cure: an argument that all samples have, from which the function computes what it needs. */
+static void gradient_of_shared(void *user, int n_in, tp_tensor *const *in, int n_out,
+                               tp_tensor **out)
+{
+    (void)user, (void)n_in, (void)n_out;
+    out[0] = tp_grad(tp_sum(tp_mul(in[0], tp_exp(in[1])), TP_ALL, false), in[1]);
+}
+
+static void a_shared_argument_has_a_gradient_per_sample(void **state)
+{
+    tp_ctx *tp = *state;
+    tp_tensor *in[2] = {numbers(tp, 2, (int64_t[]){5, 3}, 0),
+                        numbers(tp, 1, (int64_t[]){3}, 0.1)};
+    const int axes[] = {0, TP_SHARED};
+    tp_tensor *dw =
+        tp_vmap_apply(gradient_of_shared, NULL, 2, in, &(tp_vmap_options){.in_axes = axes});
+    expect_same(dw, tp_mul(in[0], tp_exp(in[1])));
+}
+
 /* Zeros would be wrong. */
 static void a_gradient_that_goes_around_is_refused(void **state)
 {
@@ -163,6 +182,18 @@ static void a_gradient_that_goes_around_is_refused(void **state)
     h.made_of_w = numbers(tp, 1, (int64_t[]){3}, 0);
     assert_true(tp_failed(tp_vmap_apply(gradient_of_hidden, &h, 1, &made_of_x, NULL)));
     expect_error(tp, TP_E_STATE, "y may depend on it through");
+}
+
+static void axes_from_the_end(void **state)
+{
+    tp_ctx *tp = *state;
+    net s = net_of(tp);
+    tp_tensor *x = numbers(tp, 2, (int64_t[]){5, 4}, 0), *turned = tp_swap(x, 0, 1);
+    tp_tensor *want = tp_vmap_apply(weight_gradient, &s, 1, &x, NULL);
+    const int last = -1, middle = -2;
+    const tp_vmap_options opt = {.in_axes = &last, .out_axes = &middle};
+    tp_tensor *got = tp_vmap_apply(weight_gradient, &s, 1, &turned, &opt);
+    expect_same(got, tp_swap(want, 0, 1));
 }
 
 /* ---- blocks: each sample in its own way ------------------------------------------------------------ */
@@ -389,7 +420,7 @@ static void what_is_no_sample_is_repeated(void **state)
     expect_same(tp_vmap_apply(constant, c, 1, &x, NULL), tp_broadcast(c, TP_DIMS(5, 3)));
 }
 
-typedef enum wrong { READS, ASSIGNS, DRAWS, NOTHING, STACKS } wrong;
+typedef enum wrong { READS, ASSIGNS, DRAWS, NOTHING, STACKS, DEEPENS } wrong;
 typedef struct mistake {
     wrong what;
     tp_tensor *v;
@@ -407,6 +438,8 @@ static void mistaken(void *user, int n_in, tp_tensor *const *in, int n_out, tp_t
         out[0] = tp_assign(m->v, x);
     if (m->what == DRAWS)
         out[0] = tp_add(x, tp_uniform_like(x, 0, 1));
+    if (m->what == DEEPENS)
+        out[0] = tp_reshape(x, TP_DIMS(1, 1, 1, 1, 1, 1, 2, 2));
     if (m->what == STACKS) {
         tp_while (tp_gt(tp_sum(x, TP_ALL, false), 1), &x) {
             x = tp_mul(x, 0.5);
@@ -431,6 +464,7 @@ static void mistakes_are_told(void **state)
         {DRAWS,   TP_E_STATE,    "draws random numbers"              },
         {NOTHING, TP_E_NULL,     "result 0 was not set"              },
         {STACKS,  TP_E_STATE,    "samples may have different numbers"},
+        {DEEPENS, TP_E_AXIS,     "more than 8 axes"                  },
     };
     for (size_t i = 0; i < sizeof told / sizeof *told; i++) {
         m.what = told[i].what;
@@ -509,7 +543,9 @@ int main(void)
     static const struct CMUnitTest tests[] = {
         CASE(weights_are_shared),
         CASE(gradients_are_per_sample),
+        CASE(axes_from_the_end),
         CASE(gradients_go_through_it),
+        CASE(a_shared_argument_has_a_gradient_per_sample),
         CASE(what_was_computed_is_shared),
         CASE(a_gradient_that_goes_around_is_refused),
         CASE(samples_leave_a_loop_on_their_own),
