@@ -62,7 +62,7 @@ static int n_failed;
 static void check(bool good, int line)
 {
     if (!good)
-        fprintf(stderr, "transforms.c:%d: not as the page says\n", line);
+        fprintf(stderr, "transform_page.c:%d: not as the page says\n", line);
     n_failed += !good;
 }
 #define CHECK(x) check((x), __LINE__)
@@ -152,7 +152,7 @@ int main(void)
     ways(tp);
     derivatives(tp);
     if (tp_error(tp) != TP_OK)
-        fprintf(stderr, "transforms: %s\n", tp_error_message(tp));
+        fprintf(stderr, "transform_page: %s\n", tp_error_message(tp));
     n_failed += tp_error(tp) != TP_OK;
     tp_close(tp);
     return n_failed != 0;
