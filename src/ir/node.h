@@ -252,7 +252,9 @@ struct tpi_op {
     bool down; /* tpk_<name>_down_f32, of what is at most 0 or NaN */
     const char
         *bound; /* tpk_<bound>_<type>, if one of two floats is a number known before, no NaN */
-    double no_bound;        /* and not this zero */
+    double no_bound; /* and not this zero */
+    bool
+        by_row; /* tpk_<name>_row_f32: vectors, which the function of an element does not take */
     int8_t fold;            /* kind TPI_REDUCE: TPI_REDUCE_..., */
     const tpi_op *by_count; /* and then this op of it and of how many there are; NULL */
     /* kind TPI_CALL, for types that `call` has no instance of: what a contraction of src/kernel is handed

@@ -4,6 +4,7 @@
 #include "kernel/text/reduce.h"
 #include "op/op.h"
 
+#include <limits.h>
 #include <math.h>
 
 /* ---- the box ------------------------------------------------------------------------------------------------- */
@@ -229,6 +230,11 @@ static bool is_down(const tpi_nest_text *n, const tpi_loop_stmt *s)
            stmt[most->in[0]].node && stmt[most->in[0]].node == stmt[x->in[0]].node;
 }
 
+static bool by_row(const tpi_loop_stmt *s)
+{
+    return s->kind == TPI_LOOP_OP && s->op->by_row && s->type == TP_F32;
+}
+
 static void put_name(tpi_nest_text *n, const tpi_loop_stmt *s, int bound)
 {
     const char *from = tpi_nest_type(&n->l->stmt[s->in[s->op->call_dtype]]);
@@ -240,9 +246,15 @@ static void put_name(tpi_nest_text *n, const tpi_loop_stmt *s, int bound)
         PUT("tpk_%s%s_%s(", s->op->name, is_down(n, s) ? "_down" : "", from);
 }
 
+static void put_row(tpi_nest_text *n, int at);
+
 void tpi_nest_put_op(tpi_nest_text *n, int at)
 {
     const tpi_loop_stmt *s = &n->l->stmt[at];
+    if (n->strip.to && by_row(s)) {
+        put_row(n, at);
+        return;
+    }
     const int bound = bound_of(n, s);
     if (s->node)
         tpi_render_place(n->r, s->node);
@@ -285,16 +297,25 @@ bool tpi_nest_uses(const tpi_nest_text *n, int from, int to, int axis)
 
 /* ---- loops --------------------------------------------------------------------------------------------------- */
 
+static void put_begin(tpi_nest_text *n, int axis)
+{
+    PUT("%s", axis == n->box.row ? "r0" : axis == n->outer ? "o0" : "0");
+}
+
+static void put_end(tpi_nest_text *n, int axis)
+{
+    if (axis == n->box.row || axis == n->outer)
+        PUT("%s", axis == n->box.row ? "r1" : "o1");
+    else
+        tpi_nest_put_size(n, n->l->size[axis]);
+}
+
 void tpi_nest_open(tpi_nest_text *n, int axis)
 {
     LINE("for (int64_t i%d = ", axis);
-    if (axis == n->outer || axis == n->box.row) {
-        const char c = axis == n->box.row ? 'r' : 'o';
-        PUT("%c0; i%d < %c1", c, axis, c);
-    } else {
-        PUT("0; i%d < ", axis);
-        tpi_nest_put_size(n, n->l->size[axis]);
-    }
+    put_begin(n, axis);
+    PUT("; i%d < ", axis);
+    put_end(n, axis);
     PUT("; i%d++) {\n", axis);
     n->depth++;
 }
@@ -328,6 +349,130 @@ void tpi_nest_close(tpi_nest_text *n)
 {
     n->depth--;
     LINE("}\n");
+}
+
+/* ---- strips --------------------------------------------------------------------------------------------------- */
+
+bool tpi_nest_by_rows(const tpi_nest_text *n, int from, int to)
+{
+    bool any = false;
+    for (int i = from; i < to; i++)
+        any |= by_row(&n->l->stmt[i]);
+    return any;
+}
+
+/* Is x computed in the loop, or a fold of a column? */
+static bool is_made(const tpi_nest_text *n, int x)
+{
+    const int kind = n->l->stmt[x].kind;
+    return (kind == TPI_LOOP_OP && x >= n->strip.from) ||
+           (kind == TPI_LOOP_FOLD && x >= n->strip.folds);
+}
+
+static bool is_read(const tpi_nest_text *n, int x, int from)
+{
+    bool is = false;
+    for (int i = from; i < n->strip.to; i++)
+        for (int o = 0; o < 3; o++)
+            is |= n->l->stmt[i].in[o] == x;
+    return is;
+}
+
+/* Has x an array? What a function of rows takes and gives has, and what was made before and is read behind it. */
+static bool has_array(const tpi_nest_text *n, int x)
+{
+    bool has = false;
+    for (int i = n->strip.from; i < n->strip.to; i++) {
+        const tpi_loop_stmt *s = &n->l->stmt[i];
+        has |= by_row(s) && (x == i || s->in[0] == x || s->in[1] == x ||
+                             (x < i && is_made(n, x) && is_read(n, x, i + 1)));
+    }
+    return has;
+}
+
+static void put_loop(tpi_nest_text *n)
+{
+    const tpi_nest_strip *s = &n->strip;
+    tpi_nest_independent(n);
+    LINE("for (int64_t j = 0; j < m; j++) {\n");
+    n->depth++;
+    if (s->axis >= 0 && tpi_nest_uses(n, s->from, s->to, s->axis))
+        LINE("const int64_t i%d = base + j;\n", s->axis);
+}
+
+void tpi_nest_open_strip(tpi_nest_text *n, const tpi_nest_strip *strip, int most)
+{
+    n->strip = *strip;
+    n->strip.part = strip->from;
+    for (int x = 0; x < strip->to; x++)
+        if (has_array(n, x))
+            LINE("tpk_%s h%d[%d];\n", tpi_nest_type(&n->l->stmt[x]), x, most);
+    put_loop(n);
+}
+
+void tpi_nest_close_strip(tpi_nest_text *n)
+{
+    n->strip.to = 0;
+    tpi_nest_close(n);
+}
+
+static void put_kept(tpi_nest_text *n, int x)
+{
+    LINE("h%d[j] = ", x);
+    tpi_nest_put_value(n, x);
+    PUT(";\n");
+}
+
+/* A function of rows: its operands, and what else is read later, are kept; a loop goes on behind its call. */
+static void put_row(tpi_nest_text *n, int at)
+{
+    const tpi_loop_stmt *s = &n->l->stmt[at];
+    for (int x = 0; x < at; x++) {
+        const bool first = n->strip.part == n->strip.from, own = is_made(n, x);
+        if (own ? (first || x >= n->strip.part) && has_array(n, x)
+                : s->in[0] == x || s->in[1] == x)
+            put_kept(n, x);
+    }
+    tpi_nest_close(n);
+    if (s->node)
+        tpi_render_place(n->r, s->node);
+    LINE("tpk_%s_row_f32(m, h%d, h%d, h%d);\n", s->op->name, at, s->in[0], s->in[1]);
+    n->strip.part = at + 1;
+    put_loop(n);
+    for (int x = 0; x <= at; x++)
+        if (is_made(n, x) && has_array(n, x) && is_read(n, x, at + 1))
+            LINE("const tpk_%s x%d = h%d[j];\n", tpi_nest_type(&n->l->stmt[x]), x, x);
+}
+
+void tpi_nest_open_inner(tpi_nest_text *n, int axis, int from, int to)
+{
+    const tpi_nest_strip strip = {.axis = axis, .from = from, .to = to, .folds = INT_MAX};
+    if (!tpi_nest_by_rows(n, from, to)) {
+        tpi_nest_independent(n);
+        tpi_nest_open(n, axis);
+        return;
+    }
+    LINE("for (int64_t base = ");
+    put_begin(n, axis);
+    PUT(", m; base < ");
+    put_end(n, axis);
+    PUT("; base += m) {\n");
+    n->depth++;
+    LINE("m = ");
+    put_end(n, axis);
+    PUT(" - base < %d ? ", TPI_STRIP);
+    put_end(n, axis);
+    PUT(" - base : %d;\n", TPI_STRIP);
+    tpi_nest_open_strip(n, &strip, TPI_STRIP);
+}
+
+void tpi_nest_close_inner(tpi_nest_text *n)
+{
+    const bool strip = n->strip.to;
+    n->strip.to = 0;
+    tpi_nest_close(n);
+    if (strip)
+        tpi_nest_close(n);
 }
 
 /* ---- a nest -------------------------------------------------------------------------------------------------- */

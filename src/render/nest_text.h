@@ -5,6 +5,18 @@
 #include "lower/nest.h"
 #include "render/render.h"
 
+/* The innermost loop: over a strip, which is elements base + j of an axis for j < m, or over all of the axis. A function
+ * of rows (op->by_row) ends the loop over the strip, and begins another one behind its call. Of what the first leaves to
+ * the second there are arrays, h5[j] of x5. */
+typedef struct tpi_nest_strip {
+    int axis;     /* -1: it has none */
+    int from, to; /* statements of the loop; to == 0: none is open */
+    int folds;    /* the first statement of which folds are values of the loop, as of columns */
+    int part;     /* the first one of the loop that is open */
+} tpi_nest_strip;
+
+enum { TPI_STRIP = 256 }; /* elements of a strip that is one for its functions of rows */
+
 typedef struct tpi_nest_text {
     tpi_render *r;
     const tpi_loop *l;
@@ -15,6 +27,7 @@ typedef struct tpi_nest_text {
     int outer; /* axis of outer places o0..o1; -1: they are one place number, o, of box.n_outer axes */
     bool any_size; /* one loop: nests that differ in its size only are one function */
     int n_rows;    /* of scratch */
+    tpi_nest_strip strip;
 } tpi_nest_text;
 
 #define PUT(...) tpi_str_printf(&n->r->body, __VA_ARGS__)
@@ -56,6 +69,16 @@ void tpi_nest_open_places(tpi_nest_text *n);
 /* Before a loop of which each turn writes elements of its own and reads none of another turn's. */
 void tpi_nest_independent(tpi_nest_text *n);
 void tpi_nest_close(tpi_nest_text *n);
+
+/* Does one of these statements call a function of rows, if it may? */
+bool tpi_nest_by_rows(const tpi_nest_text *n, int from, int to);
+/* The loop over a strip of at most `most` elements, whose body will be these statements. Of columns, folds behind
+ * statement `folds` are values in it. */
+void tpi_nest_open_strip(tpi_nest_text *n, const tpi_nest_strip *strip, int most);
+void tpi_nest_close_strip(tpi_nest_text *n);
+/* The innermost loop, over an axis: in strips if these statements need them. */
+void tpi_nest_open_inner(tpi_nest_text *n, int axis, int from, int to);
+void tpi_nest_close_inner(tpi_nest_text *n);
 
 void tpi_render_rows(tpi_nest_text *n);
 void tpi_render_columns(tpi_nest_text *n);

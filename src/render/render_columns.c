@@ -65,11 +65,9 @@ static void put_begin(tpi_nest_text *n, int column)
 /* The loop over a block's columns, up to its body: these statements. */
 static void open_columns(tpi_nest_text *n, int from, int to, int column)
 {
-    tpi_nest_independent(n);
-    LINE("for (int64_t j = 0; j < m; j++) {\n");
-    n->depth++;
-    if (column >= 0 && tpi_nest_uses(n, from, to, column))
-        LINE("const int64_t i%d = base + j;\n", column);
+    const tpi_nest_strip strip = {
+        .axis = column, .from = from, .to = to, .folds = from > phase_of(n) ? 0 : from};
+    tpi_nest_open_strip(n, &strip, TPK_COLUMNS);
 }
 
 /* A row of a block: a step of each sum, and what is stored. */
@@ -123,14 +121,14 @@ static void put_results(tpi_nest_text *n, int phase, int column)
         else if (s->kind == TPI_LOOP_STORE && i >= n->l->stmt[phase].end)
             tpi_nest_put_store(n, i);
     }
-    tpi_nest_close(n);
+    tpi_nest_close_strip(n);
 }
 
 static void put_one_row(tpi_nest_text *n, int phase, int column)
 {
     open_columns(n, phase, n->l->stmt[phase].end, column);
     put_row(n, phase);
-    tpi_nest_close(n);
+    tpi_nest_close_strip(n);
     put_block(n, 1);
 }
 
@@ -142,7 +140,8 @@ static bool takes_rows_together(const tpi_nest_text *n, int phase)
     bool stores = false;
     for (int i = phase; i < n->l->stmt[phase].end; i++)
         stores |= n->l->stmt[i].kind == TPI_LOOP_STORE;
-    return n->l->rank == n->l->kept + 1 && n->k->n_nodes <= 4 && !stores;
+    return n->l->rank == n->l->kept + 1 && n->k->n_nodes <= 4 && !stores &&
+           !tpi_nest_by_rows(n, phase, n->l->stmt[phase].end);
 }
 
 static void put_together(tpi_nest_text *n, int phase, int column)
@@ -162,7 +161,7 @@ static void put_together(tpi_nest_text *n, int phase, int column)
         put_row(n, phase);
         tpi_nest_close(n);
     }
-    tpi_nest_close(n);
+    tpi_nest_close_strip(n);
     put_block(n, TOGETHER);
     tpi_nest_close(n);
     LINE("for (int64_t i%d = q; i%d < ", axis, axis);

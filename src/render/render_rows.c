@@ -8,6 +8,8 @@
 #include "kernel/text/reduce.h"
 #include "render/nest_text.h"
 
+#include <limits.h>
+
 enum { PIECE = 128, MAX_PHASES = TPI_MAX_NEST_REDUCTIONS + 1 };
 
 typedef tpi_nest_text nest;
@@ -133,6 +135,8 @@ static void put_last_blocks(nest *n, int phase)
 static void put_blocked_phase(nest *n, int phase)
 {
     const int inner = n->l->rank > n->l->kept ? n->l->rank - 1 : -1;
+    const tpi_nest_strip strip = {
+        .axis = inner, .from = phase, .to = n->l->stmt[phase].end, .folds = INT_MAX};
     for (int i = phase; i < n->l->stmt[phase].end; i++)
         if (is_blocked(n, phase, i))
             LINE("tpk_%s x%d;\n", tpi_nest_type(&n->l->stmt[i]), i);
@@ -164,13 +168,11 @@ static void put_blocked_phase(nest *n, int phase)
         PUT(" - base < %d - q ? ", TPK_BLOCK);
         tpi_nest_put_size(n, n->l->size[inner]);
         PUT(" - base : %d - q;\n", TPK_BLOCK);
-        tpi_nest_independent(n);
-        LINE("for (int64_t j = 0; j < m; j++) {\n");
-        n->depth++;
-        if (tpi_nest_uses(n, phase, n->l->stmt[phase].end, inner))
-            LINE("const int64_t i%d = base + j;\n", inner);
+        if (tpi_nest_by_rows(n, phase, strip.to))
+            LINE("m = m < %d ? m : %d;\n", TPI_STRIP, TPI_STRIP);
+        tpi_nest_open_strip(n, &strip, TPI_STRIP);
         put_elements(n, phase);
-        tpi_nest_close(n);
+        tpi_nest_close_strip(n);
     }
     LINE("q += m;\n");
     put_full_blocks(n, phase);
@@ -236,13 +238,20 @@ static void open_pieces(nest *n, int ahead, int written)
     n->depth++;
 }
 
-static void open_phase(nest *n)
+static void open_phase(nest *n, int phase)
 {
-    for (int a = n->l->kept; a < n->l->rank; a++) {
-        if (a == n->l->rank - 1)
-            tpi_nest_independent(n);
+    for (int a = n->l->kept; a < n->l->rank - 1; a++)
         tpi_nest_open(n, a);
-    }
+    if (n->l->rank > n->l->kept)
+        tpi_nest_open_inner(n, n->l->rank - 1, phase, n->l->stmt[phase].end);
+}
+
+static void close_phase(nest *n)
+{
+    if (n->l->rank > n->l->kept)
+        tpi_nest_close_inner(n);
+    for (int a = n->l->kept; a < n->l->rank - 1; a++)
+        tpi_nest_close(n);
 }
 
 static bool computes(const nest *n, int phase)
@@ -260,7 +269,7 @@ static bool is_late(const nest *n, const int *phase, int n_phases)
 {
     const tpi_loop_stmt *s = n->l->stmt;
     if (n_phases != 3 || row_ahead(n, phase) < 0 || has_blocks(n, phase[1]) ||
-        !computes(n, phase[2]))
+        !computes(n, phase[2]) || tpi_nest_by_rows(n, phase[1], s[phase[2]].end))
         return false;
     for (int i = 0; i < n->l->n_stmts; i++) {
         const tpi_loop_mem *m =
@@ -380,31 +389,38 @@ static void put_scratch_rows(nest *n)
         put_need(n);
 }
 
-/* How many loops over the kept axes were opened; the innermost one of a nest without phases is one too. */
-static int open_kept(nest *n, bool phases)
+/* Loops over the kept axes; the innermost one of a nest without phases is one too. */
+static void open_kept(nest *n, bool phases)
 {
     const bool places = n->box.n_outer > 0 && n->outer < 0;
-    int opened = places;
     if (places)
         tpi_nest_open_places(n);
-    for (int a = places ? n->box.n_outer : 0; a < n->l->kept; a++, opened++) {
-        if (!phases && a == n->l->kept - 1)
-            tpi_nest_independent(n);
-        tpi_nest_open(n, a);
+    for (int a = places ? n->box.n_outer : 0; a < n->l->kept; a++) {
+        if (phases || a < n->l->kept - 1)
+            tpi_nest_open(n, a);
+        else
+            tpi_nest_open_inner(n, a, tpi_loop_inside(n->l, 0), n->l->n_stmts);
     }
-    return opened;
+}
+
+static void close_kept(nest *n)
+{
+    while (n->depth > 1)
+        tpi_nest_close_inner(n);
 }
 
 /* With `late`, the last phase of the row before comes first in each turn. */
 static void put_phase(nest *n, const int *phase, int k, int n_phases, bool late)
 {
-    const int at = phase[k], ahead = k == 1 ? row_ahead(n, phase) : -1;
+    const int at = phase[k];
+    const bool by_rows = tpi_nest_by_rows(n, at, n->l->stmt[at].end);
+    const int ahead = k == 1 && !by_rows ? row_ahead(n, phase) : -1;
     if (!computes(n, at))
         return;
     if (ahead >= 0)
         open_pieces(n, ahead, n_phases > 2 ? last_row(n, phase[n_phases - 1]) : -1);
     else
-        open_phase(n);
+        open_phase(n, at);
     if (late) {
         LINE("{\n");
         n->depth++;
@@ -412,8 +428,10 @@ static void put_phase(nest *n, const int *phase, int k, int n_phases, bool late)
         tpi_nest_close(n);
     }
     put_elements(n, at);
-    for (int a = n->l->kept + (ahead < 0); a <= n->l->rank; a++)
-        tpi_nest_close(n);
+    if (ahead >= 0)
+        tpi_nest_close(n), tpi_nest_close(n);
+    else
+        close_phase(n);
 }
 
 static int find_phases(const nest *n, int *phase)
@@ -433,7 +451,7 @@ void tpi_render_rows(nest *n)
     put_scratch_rows(n);
     if (late)
         put_late_begin(n, phase[2]);
-    int opened = open_kept(n, n_phases > 0);
+    open_kept(n, n_phases > 0);
     int from = tpi_loop_inside(n->l, 0);
     for (int k = 0; k < n_phases; k++) {
         put_statements(n, from, phase[k], -1);
@@ -449,15 +467,13 @@ void tpi_render_rows(nest *n)
         put_whole_folds(n, phase[k]);
     }
     put_statements(n, from, n->l->n_stmts, -1);
-    while (opened--)
-        tpi_nest_close(n);
+    close_kept(n);
     if (late) {
         LINE("if (late) {\n");
         n->depth++;
-        open_phase(n);
+        open_phase(n, phase[2]);
         put_late_elements(n, phase[2]);
-        for (int a = n->l->kept; a < n->l->rank; a++)
-            tpi_nest_close(n);
+        close_phase(n);
         tpi_nest_close(n);
     }
 }

@@ -3,8 +3,6 @@
 #include "kernel/isa/isa_host.h"
 #include "kernel/text/elem.h"
 
-#include <string.h>
-
 #undef bool /* names below are made of the word, which stdbool.h makes another */
 
 /* In the order of tp_dtype. */
@@ -37,10 +35,12 @@ enum { AT_bool, AT_i8, AT_i16, AT_i32, AT_i64, AT_u8, AT_u16, AT_u32, AT_u64, AT
         for (int64_t i = 0; i < n; i++)                                                        \
             y[i] = (e);                                                                        \
     }
-/* Of pointers that are restrict in the body alone gcc asks at run time whether they overlap, and has a loop for either. */
+/* Of pointers that are restrict in the body alone gcc asks at run time whether they overlap, and has a loop for either.
+ * Unused: a function of rows took its place. */
 #define ROW(fn)                                                                                \
-    static void fn(int64_t n, void *restrict py, const void *restrict pa,                      \
-                   const void *restrict pb, const void *restrict pc)
+    static __attribute__((unused)) void fn(                                                    \
+        int64_t n, void *restrict py, const void *restrict pa, const void *restrict pb,        \
+        const void *restrict pc)
 
 #define ROWS1(name, t)                                                                         \
     ROW(name##_##t)                                                                            \
@@ -85,53 +85,28 @@ enum { AT_bool, AT_i8, AT_i16, AT_i32, AT_i64, AT_u8, AT_u16, AT_u32, AT_u64, AT
 #include "kernel/text/elem.def"
 #undef ELEM
 
-#if TPK_HARD_FMA
-/* tpk_mod_f32 of a quotient below 2^23, without branches. Of a whole number that is right or one too much the rest is a
- * float, and so is its sum with the divisor. Elsewhere *far is set. */
-static inline float near_mod(float a, float b, int *far)
+#if TPK_HARD_FMA /* else no row is faster than its elements */
+ROW(mod_row_f32)
 {
-    const float x = tpk_abs_f32(a), y = tpk_abs_f32(b), quotient = x / y;
-    *far |= !(quotient < 0x1p23f) | !(y <= 0x1.fffffep+127f);
-    float r = tpk_fma_f32(-tpk_trunc_f32(quotient), y, x);
-    r = tpk_copysign_f32(r < 0 ? r + y : r, a);
-    const float turned = (r < 0) != (b < 0) ? r + b : r;
-    return r == 0 ? tpk_copysign_f32(0, b) : turned;
+    (void)pc;
+    tpk_mod_row_f32(n, py, pa, pb);
 }
 
-enum { MOD_BLOCK = 64 };
-
-/* Vectors, but for blocks in which one is far. */
-ROW(near_mod_f32)
-{
-    const float *a = pa, *b = pb;
-    float *y = py, r[MOD_BLOCK];
-    for (int64_t i = 0; i < n; i += MOD_BLOCK) {
-        const int m = n - i < MOD_BLOCK ? (int)(n - i) : MOD_BLOCK;
-        int far = 0;
-        for (int k = 0; k < m; k++)
-            r[k] = near_mod(a[i + k], b[i + k], &far);
-        if (far)
-            mod_f32(m, y + i, a + i, b + i, pc);
-        else
-            memcpy(y + i, r, (size_t)m * sizeof *r);
-    }
-}
-
-ROW(near_mod_f32_vs)
+ROW(mod_row_f32_vs)
 {
     const float *a = pa, d = *(const float *)pb;
-    float *y = py, b[MOD_BLOCK];
+    float *y = py, b[TPK_ROW_BLOCK];
     if (!(tpk_abs_f32(d) >= 0x1p-126f)) /* all are far, or nearly */
         mod_f32_vs(n, py, pa, pb, pc);
     else {
-        for (int k = 0; k < MOD_BLOCK; k++)
+        for (int k = 0; k < TPK_ROW_BLOCK; k++)
             b[k] = d;
-        for (int64_t i = 0; i < n; i += MOD_BLOCK)
-            near_mod_f32(n - i < MOD_BLOCK ? n - i : MOD_BLOCK, y + i, a + i, b, pc);
+        for (int64_t i = 0; i < n; i += TPK_ROW_BLOCK)
+            tpk_mod_row_f32(TPK_LEAST(n - i, TPK_ROW_BLOCK), y + i, a + i, b);
     }
 }
-#define mod_f32 near_mod_f32
-#define mod_f32_vs near_mod_f32_vs
+#define mod_f32 mod_row_f32
+#define mod_f32_vs mod_row_f32_vs
 #endif
 
 #define LIST1(name, t) [TPI_ROW_##t] = {name##_##t},

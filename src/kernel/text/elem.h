@@ -128,6 +128,48 @@ TPK_INLINE float tpk_fmod_f32(float a, float b)
 TPK_MOD_FLOAT(f32)
 TPK_MOD_FLOAT(f64)
 
+/* tpk_<name>_row_f32, of functions with a branch that is rarely taken, in which there are no vectors: y[i] = f(a[i], b[i])
+ * by vectors, but for blocks of which an element takes it. y may be a or b. */
+enum { TPK_ROW_BLOCK = 64 };
+
+#if TPK_HARD_FMA
+/* tpk_mod_f32 of a quotient below 2^23, without branches. Of a whole number that is right or one too much the rest is a
+ * float, and so is its sum with the divisor. Elsewhere *far is set. */
+TPK_INLINE float tpk_near_mod_f32(float a, float b, int *far)
+{
+    const float x = tpk_abs_f32(a), y = tpk_abs_f32(b), quotient = x / y;
+    *far |= !(quotient < 0x1p23f) | !(y <= 0x1.fffffep+127f);
+    float r = tpk_fma_f32(-tpk_trunc_f32(quotient), y, x);
+    r = tpk_copysign_f32(r < 0 ? r + y : r, a);
+    const float turned = (r < 0) != (b < 0) ? r + b : r;
+    return r == 0 ? tpk_copysign_f32(0, b) : turned;
+}
+#else
+TPK_INLINE float tpk_near_mod_f32(float a, float b, int *far)
+{
+    (void)a, (void)b;
+    *far = 1;
+    return 0;
+}
+#endif
+
+static __attribute__((unused)) void tpk_mod_row_f32(int64_t n, float *y, const float *a,
+                                                    const float *b)
+{
+    float r[TPK_ROW_BLOCK];
+    for (int64_t i = 0; i < n; i += TPK_ROW_BLOCK) {
+        const int m = n - i < TPK_ROW_BLOCK ? (int)(n - i) : TPK_ROW_BLOCK;
+        int far = 0;
+        for (int k = 0; k < m; k++) {
+            r[k] = tpk_near_mod_f32(a[i + k], b[i + k], &far);
+        }
+        for (int k = 0; far && k < m; k++) {
+            r[k] = tpk_mod_f32(a[i + k], b[i + k]);
+        }
+        __builtin_memcpy(y + i, r, (size_t)m * sizeof *r);
+    }
+}
+
 /* ---- integer ----------------------------------------------------------------------------------- */
 
 /* u: an unsigned type no smaller than t nor than int, in which arithmetic wraps. */
