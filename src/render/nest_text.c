@@ -4,7 +4,6 @@
 #include "kernel/text/reduce.h"
 #include "op/op.h"
 
-#include <limits.h>
 #include <math.h>
 
 /* ---- the box ------------------------------------------------------------------------------------------------- */
@@ -361,12 +360,12 @@ bool tpi_nest_by_rows(const tpi_nest_text *n, int from, int to)
     return any;
 }
 
-/* Is x computed in the loop, or a fold of a column? */
+/* Is x a value of the loop? Of columns folds are. */
 static bool is_made(const tpi_nest_text *n, int x)
 {
-    const int kind = n->l->stmt[x].kind;
-    return (kind == TPI_LOOP_OP && x >= n->strip.from) ||
-           (kind == TPI_LOOP_FOLD && x >= n->strip.folds);
+    const tpi_loop_stmt *s = &n->l->stmt[x];
+    return (s->kind == TPI_LOOP_OP && x >= n->strip.from) ||
+           (s->kind == TPI_LOOP_FOLD && s->order == TPI_ORDER_blocks);
 }
 
 static bool is_read(const tpi_nest_text *n, int x, int from)
@@ -400,11 +399,10 @@ static void put_loop(tpi_nest_text *n)
         LINE("const int64_t i%d = base + j;\n", s->axis);
 }
 
-void tpi_nest_open_strip(tpi_nest_text *n, const tpi_nest_strip *strip, int most)
+void tpi_nest_open_strip(tpi_nest_text *n, int axis, int from, int to, int most)
 {
-    n->strip = *strip;
-    n->strip.part = strip->from;
-    for (int x = 0; x < strip->to; x++)
+    n->strip = (tpi_nest_strip){.axis = axis, .from = from, .to = to, .part = from};
+    for (int x = 0; x < to; x++)
         if (has_array(n, x))
             LINE("tpk_%s h%d[%d];\n", tpi_nest_type(&n->l->stmt[x]), x, most);
     put_loop(n);
@@ -446,7 +444,6 @@ static void put_row(tpi_nest_text *n, int at)
 
 void tpi_nest_open_inner(tpi_nest_text *n, int axis, int from, int to)
 {
-    const tpi_nest_strip strip = {.axis = axis, .from = from, .to = to, .folds = INT_MAX};
     if (!tpi_nest_by_rows(n, from, to)) {
         tpi_nest_independent(n);
         tpi_nest_open(n, axis);
@@ -463,7 +460,7 @@ void tpi_nest_open_inner(tpi_nest_text *n, int axis, int from, int to)
     PUT(" - base < %d ? ", TPI_STRIP);
     put_end(n, axis);
     PUT(" - base : %d;\n", TPI_STRIP);
-    tpi_nest_open_strip(n, &strip, TPI_STRIP);
+    tpi_nest_open_strip(n, axis, from, to, TPI_STRIP);
 }
 
 void tpi_nest_close_inner(tpi_nest_text *n)

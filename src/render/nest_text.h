@@ -11,7 +11,6 @@
 typedef struct tpi_nest_strip {
     int axis;     /* -1: it has none */
     int from, to; /* statements of the loop; to == 0: none is open */
-    int folds;    /* the first statement of which folds are values of the loop, as of columns */
     int part;     /* the first one of the loop that is open */
 } tpi_nest_strip;
 
@@ -72,9 +71,8 @@ void tpi_nest_close(tpi_nest_text *n);
 
 /* Does one of these statements call a function of rows, if it may? */
 bool tpi_nest_by_rows(const tpi_nest_text *n, int from, int to);
-/* The loop over a strip of at most `most` elements, whose body will be these statements. Of columns, folds behind
- * statement `folds` are values in it. */
-void tpi_nest_open_strip(tpi_nest_text *n, const tpi_nest_strip *strip, int most);
+/* The loop over a strip along an axis (-1: it has none) of at most `most` elements, whose body will be these statements. */
+void tpi_nest_open_strip(tpi_nest_text *n, int axis, int from, int to, int most);
 void tpi_nest_close_strip(tpi_nest_text *n);
 /* The innermost loop, over an axis: in strips if these statements need them. */
 void tpi_nest_open_inner(tpi_nest_text *n, int axis, int from, int to);

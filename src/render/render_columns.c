@@ -62,14 +62,6 @@ static void put_begin(tpi_nest_text *n, int column)
     }
 }
 
-/* The loop over a block's columns, up to its body: these statements. */
-static void open_columns(tpi_nest_text *n, int from, int to, int column)
-{
-    const tpi_nest_strip strip = {
-        .axis = column, .from = from, .to = to, .folds = from > phase_of(n) ? 0 : from};
-    tpi_nest_open_strip(n, &strip, TPK_COLUMNS);
-}
-
 /* A row of a block: a step of each sum, and what is stored. */
 static void put_row(tpi_nest_text *n, int phase)
 {
@@ -111,7 +103,7 @@ static void put_results(tpi_nest_text *n, int phase, int column)
     put_folds(n);
     tpi_nest_close(n);
     n->depth--;
-    open_columns(n, n->l->stmt[phase].end, n->l->n_stmts, column);
+    tpi_nest_open_strip(n, column, n->l->stmt[phase].end, n->l->n_stmts, TPK_COLUMNS);
     for (int i = tpi_loop_inside(n->l, 0); i < n->l->n_stmts; i++) {
         const tpi_loop_stmt *s = &n->l->stmt[i];
         if (s->kind == TPI_LOOP_FOLD)
@@ -126,7 +118,7 @@ static void put_results(tpi_nest_text *n, int phase, int column)
 
 static void put_one_row(tpi_nest_text *n, int phase, int column)
 {
-    open_columns(n, phase, n->l->stmt[phase].end, column);
+    tpi_nest_open_strip(n, column, phase, n->l->stmt[phase].end, TPK_COLUMNS);
     put_row(n, phase);
     tpi_nest_close_strip(n);
     put_block(n, 1);
@@ -152,7 +144,7 @@ static void put_together(tpi_nest_text *n, int phase, int column)
     tpi_nest_put_size(n, n->l->size[axis]);
     PUT("; q += %d) {\n", TOGETHER);
     n->depth++;
-    open_columns(n, phase, n->l->stmt[phase].end, column);
+    tpi_nest_open_strip(n, column, phase, n->l->stmt[phase].end, TPK_COLUMNS);
     for (int i = 0; i < TOGETHER; i++) {
         LINE("{\n");
         n->depth++;

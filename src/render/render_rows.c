@@ -8,8 +8,6 @@
 #include "kernel/text/reduce.h"
 #include "render/nest_text.h"
 
-#include <limits.h>
-
 enum { PIECE = 128, MAX_PHASES = TPI_MAX_NEST_REDUCTIONS + 1 };
 
 typedef tpi_nest_text nest;
@@ -135,8 +133,7 @@ static void put_last_blocks(nest *n, int phase)
 static void put_blocked_phase(nest *n, int phase)
 {
     const int inner = n->l->rank > n->l->kept ? n->l->rank - 1 : -1;
-    const tpi_nest_strip strip = {
-        .axis = inner, .from = phase, .to = n->l->stmt[phase].end, .folds = INT_MAX};
+    const int end = n->l->stmt[phase].end;
     for (int i = phase; i < n->l->stmt[phase].end; i++)
         if (is_blocked(n, phase, i))
             LINE("tpk_%s x%d;\n", tpi_nest_type(&n->l->stmt[i]), i);
@@ -168,9 +165,9 @@ static void put_blocked_phase(nest *n, int phase)
         PUT(" - base < %d - q ? ", TPK_BLOCK);
         tpi_nest_put_size(n, n->l->size[inner]);
         PUT(" - base : %d - q;\n", TPK_BLOCK);
-        if (tpi_nest_by_rows(n, phase, strip.to))
+        if (tpi_nest_by_rows(n, phase, end))
             LINE("m = m < %d ? m : %d;\n", TPI_STRIP, TPI_STRIP);
-        tpi_nest_open_strip(n, &strip, TPI_STRIP);
+        tpi_nest_open_strip(n, inner, phase, end, TPI_STRIP);
         put_elements(n, phase);
         tpi_nest_close_strip(n);
     }
