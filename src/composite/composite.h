@@ -141,7 +141,7 @@ tp_tensor *tpi_attention(tpi_at at, tp_tensor *q, tp_tensor *k, tp_tensor *v,
         (void)v;                                                                               \
         return name##_of(at, __VA_ARGS__);                                                     \
     }                                                                                          \
-    static const tpi_fused name##_fused = {#name, name##_ops, TPI_FUSED_##kind, false};
+    static const tpi_fused name##_fused = {#name, name##_ops, TPI_FUSED_##kind};
 /* Its result for operands in parentheses and the numbers behind them: see tpi_fuse. */
 #define TPI_FUSE(name, operands, ...)                                                          \
     tpi_fuse(at, &(const tpi_fused_call){&name##_fused, TPI_IN operands, {__VA_ARGS__}})

@@ -354,21 +354,14 @@ TPI_ELEMENT_COMPOSITE(reciprocal, (tp_tensor * x), x)
 }
 
 /* The remainder that has a's sign, that of -0 too: of absolute values it is no negative number, and exact. */
-static tp_tensor *float_fmod(tpi_at at, tp_tensor *a, tp_tensor *b)
+static tp_tensor *fmod_of(tpi_at at, tp_tensor *a, tp_tensor *b)
 {
     tp_tensor *minus = tp_lt(tp_div(1, a), 0);
     tp_tensor *sign = tp_where(minus, tp_scalar_like(a, -1), tp_scalar_like(a, 1));
     return tp_mul(tp_mod(tp_mul(a, sign), tpi_turned(at, tp_lt(b, 0), b)), sign);
 }
 
-static tp_tensor *float_fmod_ops(tpi_at at, tp_tensor *const *in, const double *v)
-{
-    (void)v;
-    return float_fmod(at, in[0], in[1]);
-}
-
-static const tpi_fused fmod_fused = {"fmod", float_fmod_ops, TPI_FUSED_AXES, true};
-
+TPI_FUSED(fmod, AXES, in[0], in[1])
 TPI_COMPOSITE(tp_fmod, (tp_tensor * a, tp_tensor *b), a, b)
 {
     tp_tensor *failed = tpi_refuse_pair(at, "fmod", false, &a, &b);
@@ -382,10 +375,10 @@ TPI_COMPOSITE(tp_fmod, (tp_tensor * a, tp_tensor *b), a, b)
 
 /* As CPython's float.__floordiv__: (a - fmod(a, b)) / b, less 1 where the signs differ, is a whole number but for its
  * rounding. A zero has the sign of a / b; by 0 it is a / b. */
-static tp_tensor *float_floor_div(tpi_at at, tp_tensor *a, tp_tensor *b)
+static tp_tensor *floor_div_of(tpi_at at, tp_tensor *a, tp_tensor *b)
 {
     tp_tensor *zero = tp_scalar_like(a, 0);
-    tp_tensor *rest = float_fmod(at, a, b), *quotient = tp_div(a, b);
+    tp_tensor *rest = fmod_of(at, a, b), *quotient = tp_div(a, b);
     tp_tensor *other = tp_xor(tp_lt(rest, 0), tp_lt(b, 0));
     other = tp_and(other, tp_ne(rest, zero));
     tp_tensor *whole = tp_div(tp_sub(a, rest), b);
@@ -396,15 +389,7 @@ static tp_tensor *float_floor_div(tpi_at at, tp_tensor *a, tp_tensor *b)
     return tp_where(tp_eq(b, zero), tp_floor(quotient), whole);
 }
 
-static tp_tensor *float_floor_div_ops(tpi_at at, tp_tensor *const *in, const double *v)
-{
-    (void)v;
-    return float_floor_div(at, in[0], in[1]);
-}
-
-static const tpi_fused floor_div_fused = {"floor_div", float_floor_div_ops, TPI_FUSED_FORWARD,
-                                          true};
-
+TPI_FUSED(floor_div, FORWARD, in[0], in[1])
 TPI_COMPOSITE(tp_floor_div, (tp_tensor * a, tp_tensor *b), a, b)
 {
     tp_tensor *failed = tpi_refuse_pair(at, "floor_div", false, &a, &b);

@@ -173,23 +173,15 @@ static tp_tensor *refuse_grid(tpi_at at, tp_tensor *x, tp_tensor *grid, tp_inter
     return NULL;
 }
 
-TPI_COMPOSITE(tp_grid_sample,
-              (tp_tensor * x, tp_tensor *grid, tp_interpolation mode, tp_padding padding,
-               bool align_corners),
-              x, grid, mode, padding, align_corners)
+static tp_tensor *grid_sample_of(tpi_at at, tp_tensor *x, tp_tensor *grid,
+                                 tp_interpolation mode, tp_padding padding, bool corners)
 {
     static const int taps[] = {
         [TP_INTERPOLATE_NEAREST] = 1, [TP_INTERPOLATE_LINEAR] = 2, [TP_INTERPOLATE_CUBIC] = 4};
-    tp_tensor *failed = refuse_grid(at, x, grid, mode, padding);
-    if (failed)
-        return failed;
     x = tpi_beside(at, grid, x);
     grid = tpi_beside(at, x, grid);
-    sampling s = {.at = at,
-                  .n = x->rank - 2,
-                  .taps = taps[mode],
-                  .padding = padding,
-                  .corners = align_corners};
+    sampling s = {
+        .at = at, .n = x->rank - 2, .taps = taps[mode], .padding = padding, .corners = corners};
     int64_t shape[TP_MAX_RANK] = {x->shape[0], x->shape[1]};
     for (int i = 0; i < s.n; i++)
         shape[i + 2] = grid->shape[i + 1];
@@ -202,4 +194,14 @@ TPI_COMPOSITE(tp_grid_sample,
     }
     tp_tensor *y = combine(&s, tp_flatten(x, 2));
     return tp_cast(tp_reshape(y, x->rank, shape), (tp_dtype)x->dtype);
+}
+
+TPI_FUSED(grid_sample, AXES, in[0], in[1], (tp_interpolation)v[0], (tp_padding)v[1], v[2] != 0)
+TPI_COMPOSITE(tp_grid_sample,
+              (tp_tensor * x, tp_tensor *grid, tp_interpolation mode, tp_padding padding,
+               bool align_corners),
+              x, grid, mode, padding, align_corners)
+{
+    tp_tensor *failed = refuse_grid(at, x, grid, mode, padding);
+    return failed ? failed : TPI_FUSE(grid_sample, (x, grid), mode, padding, align_corners);
 }

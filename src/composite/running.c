@@ -33,17 +33,21 @@ static tp_tensor *is_first(tpi_at at, tp_tensor *x, int axis, bool reverse)
 }
 
 /* y[i] = x[i] * y[i - 1], from y[0] = x[0]. What the recurrence adds is -0, which changes no product. */
-TPI_COMPOSITE(tp_cumprod, (tp_tensor * x, int axis, bool exclusive, bool reverse), x, axis,
-              exclusive, reverse)
+static tp_tensor *cumprod_of(tpi_at at, tp_tensor *x, int axis, bool exclusive, bool reverse)
 {
-    tp_tensor *failed = refuse(at, "cumprod", x, axis);
-    if (failed)
-        return failed;
     const int own = tpi_axis(axis, x->rank);
     tp_tensor *first = is_first(at, x, own, reverse);
     x = exclusive ? behind_one(at, x, own, reverse) : x;
     tp_tensor *start = tp_where(first, x, tp_scalar_like(x, -0.0));
     return tp_recur(x, start, own, reverse);
+}
+
+TPI_FUSED(cumprod, AXES, in[0], (int)v[0], v[1] != 0, v[2] != 0)
+TPI_COMPOSITE(tp_cumprod, (tp_tensor * x, int axis, bool exclusive, bool reverse), x, axis,
+              exclusive, reverse)
+{
+    tp_tensor *failed = refuse(at, "cumprod", x, axis);
+    return failed ? failed : TPI_FUSE(cumprod, (x), axis, exclusive, reverse);
 }
 
 /* ---- cummax, cummin -------------------------------------------------------------------------------- */

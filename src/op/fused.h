@@ -24,7 +24,6 @@ typedef struct tpi_fused {
     /* Calls them on operands and numbers v. */
     tp_tensor *(*ops)(tpi_at at, tp_tensor *const *in, const double *v);
     tpi_fused_kind kind;
-    bool as_tiles; /* faster than as C, where they are no vectors */
 } tpi_fused;
 
 /* What is to be computed: operands of one float type without gaps, or NULL. */

@@ -227,8 +227,7 @@ static bool run_entry(const tpi_fused_programs *f, tpi_fused_entry *e, tensors *
     const int64_t start = tpi_now_ns();
     const bool ran = run(p, &e->key, t);
     e->ran_ns += tpi_now_ns() - start;
-    const bool due = e->ran_ns >= f->due_ns && !e->key.what->as_tiles;
-    if (ran && due && p->engine == TP_ENGINE_TILES) {
+    if (ran && e->ran_ns >= f->due_ns && p->engine == TP_ENGINE_TILES) {
         p->engine = TP_ENGINE_AUTO;
         if (!tpi_program_start_c(p))
             tpi_forget_error(p->ctx); /* it stays with tiles */
