@@ -159,12 +159,6 @@ TP_FN(tp_tensor *, tp_logsumexp, tp_tensor *x, int n_axes, const int64_t *axes, 
 /* Running products, as the sums of tp_cumsum. */
 TP_FN(tp_tensor *, tp_cumprod, tp_tensor *x, int axis, bool exclusive, bool reverse);
 #define tp_cumprod(x, ...) tp_cumprod_at(TP_PLACE, TP_OPERAND(x), __VA_ARGS__)
-/* The greatest (least) of an element and those before it; NaN from the first NaN on. Of equal ones the last has
- * the gradient. */
-TP_FN(tp_tensor *, tp_cummax, tp_tensor *x, int axis);
-#define tp_cummax(x, ...) tp_cummax_at(TP_PLACE, TP_OPERAND(x), __VA_ARGS__)
-TP_FN(tp_tensor *, tp_cummin, tp_tensor *x, int axis);
-#define tp_cummin(x, ...) tp_cummin_at(TP_PLACE, TP_OPERAND(x), __VA_ARGS__)
 
 /* The k-th least element along an axis, k from 1 to its size (TP_E_VALUE): the value that PyTorch's kthvalue
  * gives. */

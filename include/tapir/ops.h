@@ -142,11 +142,17 @@ TP_FN(tp_tensor *, tp_argmax, tp_tensor *x, int axis, bool keep);
 TP_FN(tp_tensor *, tp_argmin, tp_tensor *x, int axis, bool keep);
 #define tp_argmin(x, ...) tp_argmin_at(TP_PLACE, TP_OPERAND(x), __VA_ARGS__)
 /* The same of each element and those before it along the axis, [x's shape]; of equal ones the last, as
- * PyTorch has it. Values: tp_cummax, tp_cummin. */
+ * PyTorch has it. */
 TP_FN(tp_tensor *, tp_argcummax, tp_tensor *x, int axis);
 #define tp_argcummax(x, ...) tp_argcummax_at(TP_PLACE, TP_OPERAND(x), __VA_ARGS__)
 TP_FN(tp_tensor *, tp_argcummin, tp_tensor *x, int axis);
 #define tp_argcummin(x, ...) tp_argcummin_at(TP_PLACE, TP_OPERAND(x), __VA_ARGS__)
+/* The greatest (least) of an element and those before it; NaN from the first NaN on. Of equal ones the last has
+ * the gradient. */
+TP_FN(tp_tensor *, tp_cummax, tp_tensor *x, int axis);
+#define tp_cummax(x, ...) tp_cummax_at(TP_PLACE, TP_OPERAND(x), __VA_ARGS__)
+TP_FN(tp_tensor *, tp_cummin, tp_tensor *x, int axis);
+#define tp_cummin(x, ...) tp_cummin_at(TP_PLACE, TP_OPERAND(x), __VA_ARGS__)
 /* Places (i64) of the k greatest (least) elements along an axis, which has so many, in their order;
  * of equal ones the first, and NaN is above every number. Values: tp_take_along(x, places, axis). */
 TP_FN(tp_tensor *, tp_argtopk, tp_tensor *x, int axis, int64_t k, bool largest);

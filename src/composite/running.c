@@ -1,18 +1,16 @@
-/* Running products and extremes. */
+/* Running products. */
 #include "composite/composite.h"
 
-static tp_tensor *refuse(tpi_at at, const char *what, const tp_tensor *x, int axis)
+static tp_tensor *refuse(tpi_at at, const tp_tensor *x, int axis)
 {
     tp_tensor *failed;
-    if (tpi_own_axis(at, what, x, axis, &failed) < 0)
+    if (tpi_own_axis(at, "cumprod", x, axis, &failed) < 0)
         return failed;
     if (x->dtype == TP_BOOL)
-        return tpi_fail(x->ctx, at, what, TP_E_DTYPE,
+        return tpi_fail(x->ctx, at, "cumprod", TP_E_DTYPE,
                         "x is bool; tp_cast it to a number first");
     return NULL;
 }
-
-/* ---- cumprod -------------------------------------------------------------------------------------- */
 
 /* x moved on by one along the axis, behind a 1. */
 static tp_tensor *behind_one(tpi_at at, tp_tensor *x, int axis, bool reverse)
@@ -46,20 +44,6 @@ TPI_FUSED(cumprod, AXES, in[0], (int)v[0], v[1] != 0, v[2] != 0)
 TPI_COMPOSITE(tp_cumprod, (tp_tensor * x, int axis, bool exclusive, bool reverse), x, axis,
               exclusive, reverse)
 {
-    tp_tensor *failed = refuse(at, "cumprod", x, axis);
+    tp_tensor *failed = refuse(at, x, axis);
     return failed ? failed : TPI_FUSE(cumprod, (x), axis, exclusive, reverse);
-}
-
-/* ---- cummax, cummin -------------------------------------------------------------------------------- */
-
-TPI_COMPOSITE(tp_cummax, (tp_tensor * x, int axis), x, axis)
-{
-    tp_tensor *failed = refuse(at, "cummax", x, axis);
-    return failed ? failed : tp_take_along(x, tp_argcummax(x, axis), axis);
-}
-
-TPI_COMPOSITE(tp_cummin, (tp_tensor * x, int axis), x, axis)
-{
-    tp_tensor *failed = refuse(at, "cummin", x, axis);
-    return failed ? failed : tp_take_along(x, tp_argcummin(x, axis), axis);
 }

@@ -1,4 +1,4 @@
-/* Along one axis: places of extremes, running ones too, running sums, linear recurrences. */
+/* Along one axis: places of extremes, running ones and their values too, running sums, linear recurrences. */
 #include "op/along_axis.h"
 
 #include "ir/factors.h"
@@ -234,7 +234,7 @@ tp_tensor *tp_recur_at(const char *file, int line, tp_tensor *a, tp_tensor *b, i
 TPI_BARE(tp_tensor *, tp_recur, (tp_tensor * a, tp_tensor *b, int axis, bool reverse), a, b,
          axis, reverse)
 
-/* ---- argcummax, argcummin: the place of the greatest, least so far ----------------------------- */
+/* ---- argcummax, argcummin, cummax, cummin: the place, the value of the greatest, least so far ----- */
 
 typedef struct running_attrs {
     int64_t axis;
@@ -250,19 +250,37 @@ static bool running_infer(tpi_infer *q)
     const running_attrs *a = q->attrs;
     if (q->in[0]->dtype == TP_BOOL)
         return tpi_refuse(q, TP_E_DTYPE, "x is bool; tp_cast it to a number first");
-    if (!tpi_refuse_axis(q, a->axis) || !tpi_infer_like(q, 0))
-        return false;
-    q->dtype = TP_I64;
-    return true;
+    return tpi_refuse_axis(q, a->axis) && tpi_infer_like(q, 0);
 }
 
-#define RUNNING(name_)                                                                         \
-    static const tpi_call name_##_calls[TP_N_DTYPES] = {                                       \
-        [TP_I8] = tpk_##name_##_i8,   [TP_I16] = tpk_##name_##_i16,                            \
-        [TP_I32] = tpk_##name_##_i32, [TP_I64] = tpk_##name_##_i64,                            \
-        [TP_U8] = tpk_##name_##_u8,   [TP_U16] = tpk_##name_##_u16,                            \
-        [TP_U32] = tpk_##name_##_u32, [TP_U64] = tpk_##name_##_u64,                            \
-        [TP_F32] = tpk_##name_##_f32, [TP_F64] = tpk_##name_##_f64};                           \
+static bool running_place_infer(tpi_infer *q)
+{
+    const bool good = running_infer(q);
+    q->dtype = TP_I64;
+    return good;
+}
+
+/* Each result is an element of x. */
+static void give_at(tpi_grad *g, tp_tensor *(*place)(const char *, int, tp_tensor *, int))
+{
+    const running_attrs *a = g->attrs;
+    const int axis = (int)a->axis;
+    tp_tensor *zeros = tpi_zeros(g->at, g->dy, g->x[0]->rank, g->x[0]->shape);
+    tpi_give(g, 0, tp_put_along_add(zeros, place(TP_PLACE, g->x[0], axis), g->dy, axis));
+}
+
+static void cummax_grad(tpi_grad *g)
+{
+    give_at(g, tp_argcummax_at);
+}
+
+static void cummin_grad(tpi_grad *g)
+{
+    give_at(g, tp_argcummin_at);
+}
+
+#define RUNNING(name_, rule, ...)                                                              \
+    static const tpi_call name_##_calls[TP_N_DTYPES] = {TPI_NUMBERS(name_)};                   \
     const tpi_op tpi_op_##name_ = {.any_size = true,                                           \
                                    .name = #name_,                                             \
                                    .n_in = 1,                                                  \
@@ -270,17 +288,20 @@ static bool running_infer(tpi_infer *q)
                                    .attrs = running_table,                                     \
                                    .lead = {TPI_LEAD_AXES},                                    \
                                    .attrs_size = sizeof(running_attrs),                        \
-                                   .infer = running_infer,                                     \
+                                   .infer = rule,                                              \
                                    .factors = tpi_along_factors,                               \
                                    .text = "cumulative",                                       \
                                    .fn = #name_,                                               \
                                    .call = name_##_calls,                                      \
-                                   .code = TPI_OP_##name_};                                    \
+                                   .code = TPI_OP_##name_,                                     \
+                                   ##__VA_ARGS__};                                             \
     tp_tensor *tp_##name_##_at(const char *file, int line, tp_tensor *x, int axis)             \
     {                                                                                          \
         const running_attrs a = {.axis = tpi_positive_axis(x, axis)};                          \
         return tpi_apply(TPI_AT(file, line), &tpi_op_##name_, TPI_IN(x), &a);                  \
     }                                                                                          \
     TPI_BARE(tp_tensor *, tp_##name_, (tp_tensor * x, int axis), x, axis)
-RUNNING(argcummax)
-RUNNING(argcummin)
+RUNNING(argcummax, running_place_infer)
+RUNNING(argcummin, running_place_infer)
+RUNNING(cummax, running_infer, .grad = cummax_grad, .grad_reads_x = true)
+RUNNING(cummin, running_infer, .grad = cummin_grad, .grad_reads_x = true)

@@ -68,6 +68,7 @@ static inline void sample_moves(tp_ctx *tp, tp_graph *g, tp_tensor *x)
     MUST(tp_argtopk(x, 1, 2, true));
     MUST(tp_argmin(x, 0, false)), MUST(tp_cumsum(x, 1, true, true));
     MUST(tp_argcummax(x, 1)), MUST(tp_argcummin(x, 0));
+    MUST(tp_cummax(x, 0)), MUST(tp_cummin(x, 1));
     MUST(tp_recur(tp_tanh(x), x, 1, true)), MUST(tp_extent(x, TP_DIMS(0), TP_F64));
     MUST(tp_reshape(x, TP_DIMS(tp_dim_mul(g, batch, 2), -1)));
     MUST(tp_transpose(x, TP_DIMS(1, 0)));

@@ -1,4 +1,4 @@
-/* Running sums, first-order recurrences and places of extremes along an axis, in plain order. Pasted once per
+/* Running sums, first-order recurrences, extremes and their places along an axis, in plain order. Pasted once per
  * element type: T is the type, S its suffix, FN(name) is tpk_name_S.
  *
  * A line is the elements of one axis. Neighbours on the last axis are worked on together, so
@@ -210,18 +210,20 @@ static __attribute__((unused)) int64_t FN(recur)(const tpk_view *in, const tpk_v
     return 0;
 }
 
-/* name: attr is axis.  y[i] = the place of the greatest (least) of x[0] to x[i], of equal ones the last; the last NaN
- * is the greatest and the least. */
-#define TPK_RUNNING(name, rel)                                                                 \
-    static __attribute__((unused)) void FN(name##_beside)(const T *x, int64_t lane_x,          \
-                                                          int64_t sx, int64_t *y, int64_t sy,  \
-                                                          int64_t n, int64_t lanes)            \
+/* name: attr is axis.  y[i] = the greatest (least) of x[0] to x[i], or its place; of equal ones the last, and the last
+ * NaN is the greatest and the least. */
+#define TPK_RUNNING_VALUE(value, place) (value)
+#define TPK_RUNNING_PLACE(value, place) (place)
+#define TPK_RUNNING(name, rel, Y, GIVES)                                                       \
+    static __attribute__((unused)) void FN(name##_beside)(                                     \
+        const T *x, int64_t lane_x, int64_t sx, Y *y, int64_t sy, int64_t n, int64_t lanes)    \
     {                                                                                          \
         T best[FN(scan_lanes)];                                                                \
         int64_t place[FN(scan_lanes)];                                                         \
         for (int64_t l = 0; l < lanes; l++) {                                                  \
             best[l] = x[l * lane_x];                                                           \
-            y[l] = place[l] = 0;                                                               \
+            place[l] = 0;                                                                      \
+            y[l] = GIVES(best[l], 0);                                                          \
         }                                                                                      \
         for (int64_t i = 1; i < n; i++) {                                                      \
             x += sx;                                                                           \
@@ -230,13 +232,13 @@ static __attribute__((unused)) int64_t FN(recur)(const tpk_view *in, const tpk_v
                 const T v = x[l * lane_x], b = best[l];                                        \
                 const int beats = (v rel b) | (v != v);                                        \
                 best[l] = beats ? v : b;                                                       \
-                y[l] = place[l] = beats ? i : place[l];                                        \
+                place[l] = beats ? i : place[l];                                               \
+                y[l] = GIVES(best[l], place[l]);                                               \
             }                                                                                  \
         }                                                                                      \
     }                                                                                          \
     static __attribute__((unused)) void FN(name##_of_rows)(                                    \
-        const T *x, int64_t row_x, int64_t sx, int64_t *y, int64_t row_y, int64_t sy,          \
-        int64_t n)                                                                             \
+        const T *x, int64_t row_x, int64_t sx, Y *y, int64_t row_y, int64_t sy, int64_t n)     \
     {                                                                                          \
         T b0 = x[0], b1 = x[row_x], b2 = x[2 * row_x], b3 = x[3 * row_x];                      \
         int64_t p0 = 0, p1 = 0, p2 = 0, p3 = 0;                                                \
@@ -245,10 +247,10 @@ static __attribute__((unused)) int64_t FN(recur)(const tpk_view *in, const tpk_v
             const int t0 = (v0 rel b0) | (v0 != v0), t1 = (v1 rel b1) | (v1 != v1);            \
             const int t2 = (v2 rel b2) | (v2 != v2), t3 = (v3 rel b3) | (v3 != v3);            \
             b0 = t0 ? v0 : b0, b1 = t1 ? v1 : b1, b2 = t2 ? v2 : b2, b3 = t3 ? v3 : b3;        \
-            y[0] = p0 = t0 ? i : p0;                                                           \
-            y[row_y] = p1 = t1 ? i : p1;                                                       \
-            y[2 * row_y] = p2 = t2 ? i : p2;                                                   \
-            y[3 * row_y] = p3 = t3 ? i : p3;                                                   \
+            p0 = t0 ? i : p0, y[0] = GIVES(b0, p0);                                            \
+            p1 = t1 ? i : p1, y[row_y] = GIVES(b1, p1);                                        \
+            p2 = t2 ? i : p2, y[2 * row_y] = GIVES(b2, p2);                                    \
+            p3 = t3 ? i : p3, y[3 * row_y] = GIVES(b3, p3);                                    \
         }                                                                                      \
     }                                                                                          \
     static __attribute__((unused)) int64_t FN(name)(const tpk_view *in, const tpk_view *out,   \
@@ -267,7 +269,7 @@ static __attribute__((unused)) int64_t FN(recur)(const tpk_view *in, const tpk_v
         for (int64_t g = 0; g < n_groups; g++) {                                               \
             for (int64_t lane = 0, lanes; lane < n_lanes; lane += lanes) {                     \
                 const T *x = (const T *)v[0].p + offset[0] + lane * lane_x;                    \
-                int64_t *y = (int64_t *)v[1].p + offset[1] + lane * lane_y;                    \
+                Y *y = (Y *)v[1].p + offset[1] + lane * lane_y;                                \
                 lanes = FN(scan_at_once)(rows, n_lanes - lane);                                \
                 if (rows && lanes == FN(scan_rows)) {                                          \
                     FN(name##_of_rows)(x, lane_x, sx, y, lane_y, sy, n);                       \
@@ -279,6 +281,10 @@ static __attribute__((unused)) int64_t FN(recur)(const tpk_view *in, const tpk_v
         }                                                                                      \
         return 0;                                                                              \
     }
-TPK_RUNNING(argcummax, >=)
-TPK_RUNNING(argcummin, <=)
+TPK_RUNNING(argcummax, >=, int64_t, TPK_RUNNING_PLACE)
+TPK_RUNNING(argcummin, <=, int64_t, TPK_RUNNING_PLACE)
+TPK_RUNNING(cummax, >=, T, TPK_RUNNING_VALUE)
+TPK_RUNNING(cummin, <=, T, TPK_RUNNING_VALUE)
 #undef TPK_RUNNING
+#undef TPK_RUNNING_VALUE
+#undef TPK_RUNNING_PLACE

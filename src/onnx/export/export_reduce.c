@@ -243,6 +243,14 @@ tpi_val tpi_export_running(tpi_export *x, const tp_tensor *t, const char *name)
     return from_front(x, y, t, &s, false);
 }
 
+tpi_val tpi_export_running_value(tpi_export *x, const tp_tensor *t, const char *name)
+{
+    const tpi_val place = tpi_export_running(x, t, name);
+    const tpi_val y = tpi_put(x, "GatherElements", TPI_V(tpi_in(x, t, 0), place));
+    tpi_put_int(x, "axis", tpi_attr_int(t, "axis"));
+    return y;
+}
+
 tpi_val tpi_export_extent(tpi_export *x, const tp_tensor *t)
 {
     const tpi_list *axes = tpi_attr_list(t, "axes");

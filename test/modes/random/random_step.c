@@ -278,6 +278,8 @@ tp_tensor *step_apply(const step *s, tp_tensor *const *v)
             return NULL;
         if ((s->j & 12) == 12)
             return tp_take_along(a, odd ? tp_argcummax(a, axis) : tp_argcummin(a, axis), axis);
+        if ((s->j & 12) == 8)
+            return odd ? tp_cummax(a, axis) : tp_cummin(a, axis);
         return tp_cumsum(tp_tanh(a), axis, back, odd);
     case TRANSPOSE:
         for (int k = 0; k < rank; k++)
