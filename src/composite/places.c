@@ -68,9 +68,17 @@ static tp_tensor *at_places_together(tpi_at at, tp_tensor *x, int from, int to,
     return tp_reshape(tp_gather(tp_reshape(x, rank, flat), index, from), x->rank, shape);
 }
 
+/* Will no gradient go back through what is made of x now? Then none tells how it was read. */
+static bool is_unrecorded(const tp_tensor *x)
+{
+    return !x->graph && tpi_is_unwatched(x->ctx) &&
+           !(x->ctx->recording && x->flags & TPI_REQUIRES);
+}
+
 tp_tensor *tpi_at_places(tpi_at at, tp_tensor *x, int n, const int *axes,
                          tp_tensor *const *places, bool together)
 {
+    together |= is_unrecorded(x);
     for (int i = 0, end; i < n && x->status == TP_OK; i = end) {
         for (int k = i; k < n; k++)
             if (places[k]->status != TP_OK)

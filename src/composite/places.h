@@ -10,8 +10,8 @@ tp_tensor *tpi_size_of(tpi_at at, tp_tensor *like, int64_t size, tp_dtype dtype)
 /* v [n] as something of the given rank, along one of its axes. */
 tp_tensor *tpi_along(tpi_at at, tp_tensor *v, int rank, int axis);
 /* The elements of x at places[i] [size] along axes[i], for i < n, in ascending order; no place is below 0.
- * `together`: axes that follow one another may be read in one go, so that nothing lies between. Whether they are
- * depends on which sizes are numbers, and with it the order of sums in gradients. */
+ * `together`: axes that follow one another may be read in one go, so that nothing lies between, also where gradients go
+ * back. Whether they are depends on which sizes are numbers, and with it the order of sums in these. */
 tp_tensor *tpi_at_places(tpi_at at, tp_tensor *x, int n, const int *axes,
                          tp_tensor *const *places, bool together);
 /* tp_pad_with, whose numbers are good; `together` as above. (padding.c) */

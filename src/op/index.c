@@ -1,5 +1,6 @@
 /* Indices: reading and writing at places that are themselves values. */
 #include "ir/factors.h"
+#include "ir/graph_def.h"
 #include "kernel/text/elem.h"
 #include "kernel/text/vec.h"
 #include "op/set_calls.h"
@@ -27,7 +28,7 @@ static const tpi_attr axis_table[] = {
 
 /* One of the ops on x, index and, when there are three operands, src. Those of slices take any sizes.
  * y_read: the gradient's rule reads the values of the result. */
-#define INDEX(name_, n_in_, rule, y_read, factors_, updates_, isa, ...)                        \
+#define INDEX(name_, n_in_, rule, y_read, simple, factors_, updates_, isa, ...)                \
     static const tpi_call name_##_calls[TP_N_DTYPES + 2 * TPI_N_SETS] = {__VA_ARGS__};         \
     const tpi_op tpi_op_##name_ = {                                                            \
         .name = #name_,                                                                        \
@@ -45,6 +46,7 @@ static const tpi_attr axis_table[] = {
                                                                    : TPI_LINEAR_IN_ALL,        \
         .grad_reads_x = true,                                                                  \
         .grad_reads_y = y_read,                                                                \
+        .simplify = simple,                                                                    \
         .any_size = factors_ == slice_factors,                                                 \
         .index_in = 1,                                                                         \
         .text = "index",                                                                       \
@@ -197,7 +199,67 @@ static void gather_grad(tpi_grad *g)
                  : tp_scatter_add(zeros, g->x[1], g->dy, (int)a->axis));
 }
 
-INDEX(gather, 2, gather_grad, false, slice_factors, NOTHING, TPI_ISA_gather, TPI_MOVED(gather));
+/* Constant places along one axis, none of which counts from the end; NULL: it has no such ones. */
+static const int64_t *places_of(const tp_tensor *index, int64_t size)
+{
+    const tp_tensor *t = tpi_constant_of(index);
+    if (!t || t->rank != 1 || !(t->flags & TPI_CONTIGUOUS) || tpi_dim_is_symbolic(size))
+        return NULL;
+    const int64_t *p = (const int64_t *)(const void *)t->data;
+    for (int64_t i = 0; i < t->shape[0]; i++)
+        if (p[i] < 0 || p[i] >= size)
+            return NULL;
+    return p;
+}
+
+/* Of x [a..., m, n, b...], the rows p and then the columns q, which are places along both axes as one. */
+static tp_tensor *gather_along_both(const tpi_simplify *s, tp_tensor *x, int axis,
+                                    const int64_t *p, const int64_t *q)
+{
+    const tpi_at at = TPI_AT(s->node->file, s->node->line);
+    const int64_t n = x->shape[axis + 1], *to = s->node->shape + axis;
+    const int64_t count = to[0] * to[1];
+    int64_t flat[TP_MAX_RANK];
+    tp_tensor *places = tpi_tensor_new(s->to->ctx, at, TP_I64, 1, &count);
+    if (places->status != TP_OK)
+        return NULL;
+    int64_t *place = (int64_t *)(void *)places->data;
+    for (int64_t i = 0; i < count; i++)
+        place[i] = p[i / to[1]] * n + q[i % to[1]];
+    memcpy(flat, x->shape, sizeof flat);
+    flat[axis] *= n;
+    memmove(flat + axis + 1, flat + axis + 2, sizeof *flat * (size_t)(x->rank - axis - 2));
+    x = tp_reshape_at(at.file, at.line, x, x->rank - 1, flat);
+    x = tp_gather_at(at.file, at.line, x, tpi_graph_constant(s->to, at, places), axis);
+    return tp_reshape_at(at.file, at.line, x, s->node->rank, s->node->shape);
+}
+
+/* Of a gather along the axis before: one reads both, so that nothing lies between. */
+static tp_tensor *gather_simplify(const tpi_simplify *s)
+{
+    enum {
+        MOST = 1 << 16,
+        LINES = 8
+    }; /* many places, or for few lines, are worth no place for each */
+    tp_tensor *y = s->in[0];
+    const int64_t axis = ((const axis_attrs *)s->node->attrs)->axis - 1,
+                  *shape = s->node->shape;
+    if (y->op != &tpi_op_gather || ((const axis_attrs *)y->attrs)->axis != axis)
+        return NULL;
+    tp_tensor *x = y->in[0];
+    const int64_t *p = places_of(y->in[1], x->shape[axis]);
+    const int64_t *q = p ? places_of(s->in[1], x->shape[axis + 1]) : NULL;
+    int64_t lines = 1;
+    for (int i = 0; i < x->rank; i++)
+        if (i != axis && i != axis + 1)
+            lines *= tpi_dim_is_symbolic(x->shape[i]) ? LINES : x->shape[i];
+    if (!q || lines < LINES || shape[axis] * shape[axis + 1] > MOST)
+        return NULL;
+    return gather_along_both(s, x, (int)axis, p, q);
+}
+
+INDEX(gather, 2, gather_grad, false, gather_simplify, slice_factors, NOTHING, TPI_ISA_gather,
+      TPI_MOVED(gather));
 
 tp_tensor *tp_gather_at(const char *file, int line, tp_tensor *x, tp_tensor *index, int axis)
 {
@@ -286,10 +348,10 @@ static void scatter_grad(tpi_grad *g)
     }
 }
 
-INDEX(scatter_add, 3, scatter_add_grad, false, slice_factors, BY_ADDING, 0,
+INDEX(scatter_add, 3, scatter_add_grad, false, NULL, slice_factors, BY_ADDING, 0,
       TPI_NUMBERS(scatter_add));
 TPI_DECLARE_F32_AVX2(scatter);
-INDEX(scatter, 3, scatter_grad, false, slice_factors, BY_SETTING, TPI_ISA_of_op,
+INDEX(scatter, 3, scatter_grad, false, NULL, slice_factors, BY_SETTING, TPI_ISA_of_op,
       TPI_MOVED(scatter), TPI_F32_AVX2(scatter));
 
 tp_tensor *tp_scatter_add_at(const char *file, int line, tp_tensor *x, tp_tensor *index,
@@ -340,8 +402,10 @@ static void extremum_grad(tpi_grad *g)
     [TP_U16] = tpk_##name##_u16, [TP_U32] = tpk_##name##_u32, [TP_U64] = tpk_##name##_u64,     \
     [TP_F32] = tpk_##name##_f32, [TP_F64] = tpk_##name##_f64
 
-INDEX(scatter_max, 3, extremum_grad, true, slice_factors, BY_MEETING, 0, ORDERED(scatter_max));
-INDEX(scatter_min, 3, extremum_grad, true, slice_factors, BY_MEETING, 0, ORDERED(scatter_min));
+INDEX(scatter_max, 3, extremum_grad, true, NULL, slice_factors, BY_MEETING, 0,
+      ORDERED(scatter_max));
+INDEX(scatter_min, 3, extremum_grad, true, NULL, slice_factors, BY_MEETING, 0,
+      ORDERED(scatter_min));
 
 tp_tensor *tp_scatter_max_at(const char *file, int line, tp_tensor *x, tp_tensor *index,
                              tp_tensor *src, int axis)
@@ -425,7 +489,7 @@ static void scatter_mul_grad(tpi_grad *g)
         tpi_give(g, 2, tp_reshape(of_src, g->x[2]->rank, g->x[2]->shape));
 }
 
-INDEX(scatter_mul, 3, scatter_mul_grad, false, slice_factors, BY_MEETING, 0,
+INDEX(scatter_mul, 3, scatter_mul_grad, false, NULL, slice_factors, BY_MEETING, 0,
       TPI_NUMBERS(scatter_mul));
 
 tp_tensor *tp_scatter_mul_at(const char *file, int line, tp_tensor *x, tp_tensor *index,
@@ -480,9 +544,9 @@ static void put_along_add_grad(tpi_grad *g)
         tpi_give(g, 2, tp_take_along(g->dy, g->x[1], (int)a->axis));
 }
 
-INDEX(take_along, 2, take_along_grad, false, element_factors, NOTHING, TPI_ISA_take_along,
+INDEX(take_along, 2, take_along_grad, false, NULL, element_factors, NOTHING, TPI_ISA_take_along,
       TPI_MOVED(take_along));
-INDEX(put_along_add, 3, put_along_add_grad, false, element_factors, BY_ADDING, 0,
+INDEX(put_along_add, 3, put_along_add_grad, false, NULL, element_factors, BY_ADDING, 0,
       TPI_NUMBERS(put_along_add));
 
 tp_tensor *tp_take_along_at(const char *file, int line, tp_tensor *x, tp_tensor *index,

@@ -106,14 +106,14 @@ static __attribute__((unused)) int tpk_index_packed(int64_t rank, const int64_t 
     return 1;
 }
 
-/* Some indices of a row, counted from 0. `vectors`: by vectors of results, the last of which may overlap
- * with that before it; where the places of one lie in one vector, `from` says where that begins, and
- * they count from there, else it is below 0. */
+/* Some indices of a row, counted from 0. `vectors`: by vectors of results, the last of which may overlap with that before
+ * it; where the places of one lie in two vectors, `from` and `next` say where these begin, and they count through both,
+ * else `from` is below 0. */
 enum { TPK_INDEX_SOME = 2048, TPK_INDEX_ROWS = 4 /* fewer are not worth it */ };
 typedef struct tpk_index_some {
     int64_t vectors;
     int32_t place[TPK_INDEX_SOME];
-    int32_t from[TPK_INDEX_SOME / 4];
+    int32_t from[TPK_INDEX_SOME / 4], next[TPK_INDEX_SOME / 4];
 } tpk_index_some;
 
 #ifdef TPK_PICK
@@ -130,19 +130,28 @@ static __attribute__((unused)) void tpk_index_read(int64_t n, const int64_t *ind
 {
     some->vectors = 0;
 #ifdef TPK_PICK
-    some->vectors = by_vectors && n >= TPK_VL_32 ? tpk_i_ceil(n, TPK_VL_32) : 0;
+    some->vectors =
+        by_vectors && n >= TPK_VL_32 && size >= TPK_VL_32 ? tpk_i_ceil(n, TPK_VL_32) : 0;
     for (int64_t v = 0; v < some->vectors; v++) {
         const int64_t *const i = index + tpk_index_at(n, v);
         int32_t *const p = some->place + v * TPK_VL_32, end = (int32_t)size - TPK_VL_32;
-        int32_t low = end, high = 0;
+        int32_t count[TPK_VL_32], low = end, next = end, far = 0;
         for (int64_t k = 0; k < TPK_VL_32; k++) {
             p[k] = (int32_t)(i[k] < 0 ? i[k] + size : i[k]);
             low = p[k] < low ? p[k] : low;
-            high = p[k] > high ? p[k] : high;
         }
-        some->from[v] = high - low < TPK_VL_32 ? low : -1;
-        for (int64_t k = 0; k < TPK_VL_32 && some->from[v] >= 0; k++) {
-            p[k] -= low;
+        for (int64_t k = 0; k < TPK_VL_32; k++) {
+            next = p[k] - low >= TPK_VL_32 && p[k] < next ? p[k] : next;
+        }
+        for (int64_t k = 0; k < TPK_VL_32; k++) {
+            const int32_t first = p[k] - low, second = p[k] - next;
+            far |= first >= TPK_VL_32 && second >= TPK_VL_32;
+            count[k] = first < TPK_VL_32 ? first : TPK_VL_32 + second;
+        }
+        some->from[v] = far ? -1 : low;
+        some->next[v] = next;
+        for (int64_t k = 0; k < TPK_VL_32 && !far; k++) {
+            p[k] = count[k];
         }
     }
 #endif
@@ -278,10 +287,11 @@ static __attribute__((unused)) void FN(index_pick)(int64_t n, const int64_t *ind
 static inline __attribute__((unused)) void FN(index_pick_near)(const tpk_index_some *some,
                                                                int64_t v, const T *x, T *y)
 {
-    tpk_vi32 a, place;
+    tpk_vi32 a, b, place;
     __builtin_memcpy(&a, x + some->from[v], sizeof a);
+    __builtin_memcpy(&b, x + some->next[v], sizeof b);
     __builtin_memcpy(&place, some->place + v * TPK_VL_32, sizeof place);
-    a = TPK_PICK(a, place);
+    a = TPK_PICK(a, b, place);
     __builtin_memcpy(y, &a, sizeof a);
 }
 
@@ -399,15 +409,16 @@ static __attribute__((unused)) int64_t FN(gather)(const tpk_view *in, const tpk_
     const int64_t count = tpk_index_count(index.rank, index.n);
     const int packed = tpk_index_packed(inner, n, s),
               read = !tpk_index_packed(index.rank, index.n, index.s);
+    const int64_t most = read || (packed && row == 1) ? TPK_INDEX_SOME : count;
     int64_t at[8] = {0}, offset[1] = {0}, some[TPK_INDEX_SOME];
     for (int64_t i = 0, m; i < count; i += m) {
         const int64_t *p = some;
         T *y = (T *)out->p + i * row;
-        m = read && count - i > TPK_INDEX_SOME ? TPK_INDEX_SOME : count - i;
+        m = count - i < most ? count - i : most;
         if (read) {
             tpk_index_copy(&index, i, m, some);
         } else {
-            p = (const int64_t *)index.p;
+            p = (const int64_t *)index.p + i;
         }
         const int64_t bad = tpk_index_bad(m, p, size);
         if (bad < m) {
