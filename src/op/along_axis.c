@@ -55,13 +55,8 @@ static void arg_factors(const tp_tensor *t, int k, tpi_factor *f)
 }
 
 #define ARG(name_)                                                                             \
-    static const tpi_call name_##_calls[TP_N_DTYPES] = {                                       \
-        [TP_BOOL] = tpk_##name_##_bool, [TP_I8] = tpk_##name_##_i8,                            \
-        [TP_I16] = tpk_##name_##_i16,   [TP_I32] = tpk_##name_##_i32,                          \
-        [TP_I64] = tpk_##name_##_i64,   [TP_U8] = tpk_##name_##_u8,                            \
-        [TP_U16] = tpk_##name_##_u16,   [TP_U32] = tpk_##name_##_u32,                          \
-        [TP_U64] = tpk_##name_##_u64,   [TP_F32] = tpk_##name_##_f32,                          \
-        [TP_F64] = tpk_##name_##_f64};                                                         \
+    static const tpi_call name_##_calls[TP_N_DTYPES] = {[TP_BOOL] = tpk_##name_##_bool,        \
+                                                        TPI_ORDERED(name_)};                   \
     const tpi_op tpi_op_##name_ = {.name = #name_,                                             \
                                    .n_in = 1,                                                  \
                                    .kind = TPI_CALL,                                           \
@@ -280,7 +275,7 @@ static void cummin_grad(tpi_grad *g)
 }
 
 #define RUNNING(name_, rule, ...)                                                              \
-    static const tpi_call name_##_calls[TP_N_DTYPES] = {TPI_NUMBERS(name_)};                   \
+    static const tpi_call name_##_calls[TP_N_DTYPES] = {TPI_ORDERED(name_)};                   \
     const tpi_op tpi_op_##name_ = {.any_size = true,                                           \
                                    .name = #name_,                                             \
                                    .n_in = 1,                                                  \

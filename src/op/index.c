@@ -395,13 +395,7 @@ static void extremum_grad(tpi_grad *g)
         tpi_give(g, 2, tp_where(is_src, tp_gather(share, index, axis), zero));
 }
 
-/* An instance for each type: an order is not that of other types of its width. */
-#define ORDERED(name)                                                                          \
-    [TP_BOOL] = tpk_##name##_bool, [TP_I8] = tpk_##name##_i8, [TP_I16] = tpk_##name##_i16,     \
-    [TP_I32] = tpk_##name##_i32, [TP_I64] = tpk_##name##_i64, [TP_U8] = tpk_##name##_u8,       \
-    [TP_U16] = tpk_##name##_u16, [TP_U32] = tpk_##name##_u32, [TP_U64] = tpk_##name##_u64,     \
-    [TP_F32] = tpk_##name##_f32, [TP_F64] = tpk_##name##_f64
-
+#define ORDERED(name) [TP_BOOL] = tpk_##name##_bool, TPI_ORDERED(name)
 INDEX(scatter_max, 3, extremum_grad, true, NULL, slice_factors, BY_MEETING, 0,
       ORDERED(scatter_max));
 INDEX(scatter_min, 3, extremum_grad, true, NULL, slice_factors, BY_MEETING, 0,

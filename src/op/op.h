@@ -80,6 +80,12 @@ bool tpi_run_called(tpi_run *r);
     [TP_U32] = tpk_##name##_u32, [TP_U64] = tpk_##name##_u64
 #define TPI_NUMBERS(name)                                                                      \
     TPI_INTEGERS(name), [TP_F32] = tpk_##name##_f32, [TP_F64] = tpk_##name##_f64
+/* An order is not that of other types of one width: an instance for each. */
+#define TPI_ORDERED(name)                                                                      \
+    [TP_I8] = tpk_##name##_i8, [TP_I16] = tpk_##name##_i16, [TP_I32] = tpk_##name##_i32,       \
+    [TP_I64] = tpk_##name##_i64, [TP_U8] = tpk_##name##_u8, [TP_U16] = tpk_##name##_u16,       \
+    [TP_U32] = tpk_##name##_u32, [TP_U64] = tpk_##name##_u64, [TP_F32] = tpk_##name##_f32,     \
+    [TP_F64] = tpk_##name##_f64
 #define TPI_MOVED(name)                                                                        \
     TPI_INTEGERS(name), [TP_BOOL] = tpk_##name##_u8, [TP_F32] = tpk_##name##_u32,              \
                         [TP_F64] = tpk_##name##_u64

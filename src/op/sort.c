@@ -46,10 +46,7 @@ static bool argtopk_infer(tpi_infer *q)
 
 TPI_DECLARE_F32_AVX2(argtopk);
 static const tpi_call argtopk_calls[TP_N_DTYPES + 2 * TPI_N_SETS] = {
-    [TP_BOOL] = tpk_argtopk_bool, [TP_I8] = tpk_argtopk_i8,   [TP_I16] = tpk_argtopk_i16,
-    [TP_I32] = tpk_argtopk_i32,   [TP_I64] = tpk_argtopk_i64, [TP_U8] = tpk_argtopk_u8,
-    [TP_U16] = tpk_argtopk_u16,   [TP_U32] = tpk_argtopk_u32, [TP_U64] = tpk_argtopk_u64,
-    [TP_F32] = tpk_argtopk_f32,   [TP_F64] = tpk_argtopk_f64, TPI_F32_AVX2(argtopk)};
+    [TP_BOOL] = tpk_argtopk_bool, TPI_ORDERED(argtopk), TPI_F32_AVX2(argtopk)};
 
 const tpi_op tpi_op_argtopk = {
     .name = "argtopk",

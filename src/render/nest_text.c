@@ -368,10 +368,11 @@ static bool is_made(const tpi_nest_text *n, int x)
            (s->kind == TPI_LOOP_FOLD && s->order == TPI_ORDER_blocks);
 }
 
-static bool is_read(const tpi_nest_text *n, int x, int from)
+/* By a statement from `from` on up to `to`. */
+static bool is_read(const tpi_nest_text *n, int x, int from, int to)
 {
     bool is = false;
-    for (int i = from; i < n->strip.to; i++)
+    for (int i = from; i < to; i++)
         for (int o = 0; o < 3; o++)
             is |= n->l->stmt[i].in[o] == x;
     return is;
@@ -384,9 +385,31 @@ static bool has_array(const tpi_nest_text *n, int x)
     for (int i = n->strip.from; i < n->strip.to; i++) {
         const tpi_loop_stmt *s = &n->l->stmt[i];
         has |= by_row(s) && (x == i || s->in[0] == x || s->in[1] == x ||
-                             (x < i && is_made(n, x) && is_read(n, x, i + 1)));
+                             (x < i && is_made(n, x) && is_read(n, x, i + 1, n->strip.to)));
     }
     return has;
+}
+
+/* The function of rows from `from` on, or the end. */
+static int next_row(const tpi_nest_text *n, int from)
+{
+    while (from < n->strip.to && !by_row(&n->l->stmt[from]))
+        from++;
+    return from;
+}
+
+/* Does the open loop address memory by the axis, for its statements or for what the function of rows behind it takes? */
+static bool loop_uses(const tpi_nest_text *n, int axis)
+{
+    const int end = next_row(n, n->strip.part), last = end < n->strip.to ? end + 1 : end;
+    bool uses = false;
+    for (int x = n->strip.from; x < last; x++) {
+        const tpi_loop_stmt *s = &n->l->stmt[x];
+        const bool reads = s->kind == TPI_LOOP_LOAD && is_read(n, x, n->strip.part, last);
+        const bool writes = s->kind == TPI_LOOP_STORE && x >= n->strip.part;
+        uses |= (reads || writes) && n->l->at[s->number].stride[axis] != 0;
+    }
+    return uses;
 }
 
 static void put_loop(tpi_nest_text *n)
@@ -395,7 +418,7 @@ static void put_loop(tpi_nest_text *n)
     tpi_nest_independent(n);
     LINE("for (int64_t j = 0; j < m; j++) {\n");
     n->depth++;
-    if (s->axis >= 0 && tpi_nest_uses(n, s->from, s->to, s->axis))
+    if (s->axis >= 0 && loop_uses(n, s->axis))
         LINE("const int64_t i%d = base + j;\n", s->axis);
 }
 
@@ -421,7 +444,8 @@ static void put_kept(tpi_nest_text *n, int x)
     PUT(";\n");
 }
 
-/* A function of rows: its operands, and what else is read later, are kept; a loop goes on behind its call. */
+/* A function of rows: its operands, and what else is read later, are kept; a loop goes on behind its call, with what it
+ * reads up to the next one. */
 static void put_row(tpi_nest_text *n, int at)
 {
     const tpi_loop_stmt *s = &n->l->stmt[at];
@@ -438,7 +462,7 @@ static void put_row(tpi_nest_text *n, int at)
     n->strip.part = at + 1;
     put_loop(n);
     for (int x = 0; x <= at; x++)
-        if (is_made(n, x) && has_array(n, x) && is_read(n, x, at + 1))
+        if (is_made(n, x) && has_array(n, x) && is_read(n, x, at + 1, next_row(n, at + 1)))
             LINE("const tpk_%s x%d = h%d[j];\n", tpi_nest_type(&n->l->stmt[x]), x, x);
 }
 
