@@ -122,6 +122,55 @@ static inline __attribute__((unused)) int64_t tpk_index_at(int64_t n, int64_t ve
 {
     return tpk_i_min(vector * TPK_VL_32, n - TPK_VL_32);
 }
+
+TPK_IN tpk_vi32 tpk_index_choose(tpk_vi32 yes, tpk_vi32 a, tpk_vi32 b)
+{
+    return (yes & a) | (~yes & b);
+}
+
+/* The least lane, in all lanes. */
+TPK_IN tpk_vi32 tpk_index_least(tpk_vi32 v)
+{
+    tpk_vi32 lane;
+    for (int i = 0; i < TPK_VL_32; i++) {
+        lane[i] = i;
+    }
+    for (int by = 1; by < TPK_VL_32; by *= 2) {
+        const tpk_vi32 w = TPK_PERMUTE(v, lane + by);
+        v = tpk_index_choose(v < w, v, w);
+    }
+    return v;
+}
+
+TPK_IN int tpk_index_any(tpk_vi32 v)
+{
+    uint64_t w[TPK_VBYTES / 8], any = 0;
+    __builtin_memcpy(w, &v, sizeof w);
+    for (int i = 0; i < TPK_VBYTES / 8; i++) {
+        any |= w[i];
+    }
+    return any != 0;
+}
+
+/* Vector v of the places, which are there, of a row of that size; is it far? */
+TPK_IN int tpk_index_windows(tpk_index_some *some, int64_t v, int32_t size)
+{
+    int32_t *const p = some->place + v * TPK_VL_32;
+    const tpk_vi32 end = (tpk_vi32){0} + (size - TPK_VL_32);
+    tpk_vi32 place;
+    __builtin_memcpy(&place, p, sizeof place);
+    const tpk_vi32 low = tpk_index_least(tpk_index_choose(place < end, place, end));
+    const tpk_vi32 out = place - low >= TPK_VL_32;
+    const tpk_vi32 next = tpk_index_least(tpk_index_choose(out & (place < end), place, end));
+    const int far = tpk_index_any(out & (place - next >= TPK_VL_32));
+    some->from[v] = far ? -1 : low[0];
+    some->next[v] = next[0];
+    if (!far) {
+        place = tpk_index_choose(out, place - next + TPK_VL_32, place - low);
+        __builtin_memcpy(p, &place, sizeof place);
+    }
+    return far;
+}
 #endif
 
 static __attribute__((unused)) void tpk_index_read(int64_t n, const int64_t *index,
@@ -129,35 +178,22 @@ static __attribute__((unused)) void tpk_index_read(int64_t n, const int64_t *ind
                                                    tpk_index_some *some)
 {
     some->vectors = 0;
+    for (int64_t k = 0; k < n; k++) {
+        some->place[k] = (int32_t)(index[k] < 0 ? index[k] + size : index[k]);
+    }
 #ifdef TPK_PICK
-    some->vectors =
-        by_vectors && n >= TPK_VL_32 && size >= TPK_VL_32 ? tpk_i_ceil(n, TPK_VL_32) : 0;
-    for (int64_t v = 0; v < some->vectors; v++) {
-        const int64_t *const i = index + tpk_index_at(n, v);
-        int32_t *const p = some->place + v * TPK_VL_32, end = (int32_t)size - TPK_VL_32;
-        int32_t count[TPK_VL_32], low = end, next = end, far = 0;
-        for (int64_t k = 0; k < TPK_VL_32; k++) {
-            p[k] = (int32_t)(i[k] < 0 ? i[k] + size : i[k]);
-            low = p[k] < low ? p[k] : low;
-        }
-        for (int64_t k = 0; k < TPK_VL_32; k++) {
-            next = p[k] - low >= TPK_VL_32 && p[k] < next ? p[k] : next;
-        }
-        for (int64_t k = 0; k < TPK_VL_32; k++) {
-            const int32_t first = p[k] - low, second = p[k] - next;
-            far |= first >= TPK_VL_32 && second >= TPK_VL_32;
-            count[k] = first < TPK_VL_32 ? first : TPK_VL_32 + second;
-        }
-        some->from[v] = far ? -1 : low;
-        some->next[v] = next;
-        for (int64_t k = 0; k < TPK_VL_32 && !far; k++) {
-            p[k] = count[k];
+    if (by_vectors && n >= TPK_VL_32 && size >= TPK_VL_32) {
+        some->vectors = tpk_i_ceil(n, TPK_VL_32);
+        const int64_t last = some->vectors - 1, at = tpk_index_at(n, last);
+        __builtin_memmove(some->place + last * TPK_VL_32, some->place + at,
+                          TPK_VL_32 * sizeof *some->place);
+        for (int64_t v = 0, far = 0; v <= last;
+             v++) { /* behind many that are, the rest are taken to be */
+            far = far >= 8 || tpk_index_windows(some, v, (int32_t)size) ? far + 1 : 0;
+            some->from[v] = far ? -1 : some->from[v];
         }
     }
 #endif
-    for (int64_t k = 0; some->vectors == 0 && k < n; k++) {
-        some->place[k] = (int32_t)(index[k] < 0 ? index[k] + size : index[k]);
-    }
     (void)by_vectors;
 }
 #endif
@@ -295,30 +331,41 @@ static inline __attribute__((unused)) void FN(index_pick_near)(const tpk_index_s
     __builtin_memcpy(y, &a, sizeof a);
 }
 
-TPK_OUT void FN(index_pick_far)(const tpk_index_some *some, int64_t v, const T *x,
-                                T *restrict y)
+/* The results of the vectors from v on up to one that is not far, or the end, which is returned. Two at a time, by whole
+ * registers: compilers would make vectors of single elements, which takes longer. */
+TPK_OUT int64_t FN(index_pick_far)(const tpk_index_some *some, int64_t v, int64_t end,
+                                   const T *x, T *restrict y)
 {
-    const int32_t *const p = some->place + v * TPK_VL_32;
-    for (int64_t k = 0; k < TPK_VL_32; k++) {
-        y[k] = x[p[k]];
+    for (; v < end && some->from[v] < 0; v++, y += TPK_VL_32) {
+        const int32_t *const p = some->place + v * TPK_VL_32;
+#pragma GCC unroll 8
+        for (int64_t k = 0; k < TPK_VL_32; k += 2) {
+            uint64_t two;
+            uint32_t first, second;
+            __builtin_memcpy(&two, p + k, sizeof two);
+            __builtin_memcpy(&first, x + (uint32_t)two, sizeof first);
+            __builtin_memcpy(&second, x + (two >> 32), sizeof second);
+            two = first | (uint64_t)second << 32;
+            __asm__("" : "+r"(two));
+            __builtin_memcpy(y + k, &two, sizeof two);
+        }
     }
+    return v;
 }
 
 TPK_OUT void FN(index_pick_vectors)(int64_t n, const tpk_index_some *some, const T *x, T *y)
 {
     const int64_t last = some->vectors - 1;
-    for (int64_t v = 0; v < last; v++) {
+    for (int64_t v = 0; v < last;) {
         for (; v < last && some->from[v] >= 0; v++) {
             FN(index_pick_near)(some, v, x, y + v * TPK_VL_32);
         }
-        if (v < last) {
-            FN(index_pick_far)(some, v, x, y + v * TPK_VL_32);
-        }
+        v = FN(index_pick_far)(some, v, last, x, y + v * TPK_VL_32);
     }
     if (some->from[last] >= 0) {
         FN(index_pick_near)(some, last, x, y + n - TPK_VL_32);
     } else {
-        FN(index_pick_far)(some, last, x, y + n - TPK_VL_32);
+        FN(index_pick_far)(some, last, last + 1, x, y + n - TPK_VL_32);
     }
 }
 #endif

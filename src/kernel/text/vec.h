@@ -11,7 +11,8 @@
  *   TPK_LOADX(p, v, m)  v with the lanes of m loaded; m also made by TPK_SPAN(from, to)
  *   TPK_ILO, TPK_IHI    a0 b0 a1 b1 ... of the lower and of the upper halves of a and b
  *   TPK_EVEN(a, b)      a0 a2 ... b0 b2 ...; TPK_ODD(a, b) the others
- *   TPK_PICK(v, w, i)   element i[0], i[1] .. of v and w behind it, of 32 bits each; not where vectors are narrow
+ *   TPK_PERMUTE(v, i)   v[i[0]] v[i[1]] ... of 32 bits each, i modulo TPK_VL_32; not where vectors are narrow
+ *   TPK_PICK(v, w, i)   the same of v and w behind it
  *   TPK_MAX(a, b)       NaN if either is NaN; -0 is below +0
  * Builtins are named directly: the intrinsic headers cost more time to read than all our text. */
 #ifndef TPK_VEC_H
@@ -105,18 +106,19 @@ typedef long long tpk_vi64 __attribute__((vector_size(TPK_VBYTES)));
 #define TPK_SHUF(bits, a, b, ...) __builtin_shuffle(a, b, (tpk_vi##bits){__VA_ARGS__})
 #endif
 
-/* Of 32 bits, for any places in both; not for narrow vectors. */
+/* Of 32 bits, for any places; not for narrow vectors. */
+#if TPK_VBYTES > 16 && defined(__clang__)
+#define TPK_PERMUTE(v, places)                                                                 \
+    ((tpk_vi32)TPK_CAT(__builtin_ia32_permvarsi, TPK_VBITS)(v, places))
+#elif TPK_VBYTES > 16
+#define TPK_PERMUTE(v, places) __builtin_shuffle(v, places)
+#endif
 #if TPK_VBYTES == 64 && defined(__clang__)
 #define TPK_PICK(v, w, places) ((tpk_vi32)__builtin_ia32_vpermi2vard512(v, places, w))
 #elif TPK_VBYTES == 64
 #define TPK_PICK(v, w, places) __builtin_shuffle(v, w, places)
 #elif TPK_VBYTES == 32
 #define TPK_PICK(v, w, places) tpk_pick(v, w, places)
-#if defined(__clang__)
-#define TPK_PERMUTE(v, places) ((tpk_vi32)__builtin_ia32_permvarsi256(v, places))
-#else
-#define TPK_PERMUTE(v, places) __builtin_shuffle(v, places)
-#endif
 TPK_IN tpk_vi32 tpk_pick(tpk_vi32 v, tpk_vi32 w, tpk_vi32 places)
 {
     const tpk_vi32 second = places >= TPK_VL_32;
