@@ -310,11 +310,24 @@ static __attribute__((unused)) void FN(index_pick)(int64_t n, const int64_t *ind
     for (int64_t i = 0; step == 1 && i < size && size <= 4 * n; i += 64 / (int64_t)sizeof(T)) {
         __builtin_prefetch(x + i);
     }
-    for (int64_t i = 0; step == 1 && i < n; i++) {
-        y[i] = x[index[i] < 0 ? index[i] + size : index[i]];
-    }
-    for (int64_t i = 0; step != 1 && i < n; i++) {
-        y[i] = x[(index[i] < 0 ? index[i] + size : index[i]) * step];
+    for (int64_t i = 0, m; i < n; i += m) {
+        int64_t signs = 0;
+        m = n - i < 64 ? n - i : 64;
+        for (int64_t k = i; k < i + m; k++) {
+            signs |= index[k];
+        }
+        if (step == 1 && m == 64 && signs >= 0) {
+#pragma GCC unroll 4
+            for (int64_t k = i; k < i + 64; k++) {
+                int64_t j = index[k];
+                __asm__("" : "+r"(j)); /* vectors of elements from anywhere take longer */
+                y[k] = x[j];
+            }
+        } else {
+            for (int64_t k = i; k < i + m; k++) {
+                y[k] = x[(index[k] < 0 ? index[k] + size : index[k]) * step];
+            }
+        }
     }
 }
 
