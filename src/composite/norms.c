@@ -118,6 +118,13 @@ static tp_tensor *scaled_channels(tpi_at at, const tp_tensor *x, tp_tensor *y, t
     return scaled(at, y, per_channel(at, x, scale), per_channel(at, x, shift));
 }
 
+/* [c] as [groups, c / groups, 1]. */
+static tp_tensor *per_group(tpi_at at, const tp_tensor *x, tp_tensor *p, const int64_t *grouped)
+{
+    const int64_t shape[3] = {grouped[1], grouped[2], 1};
+    return p ? tp_reshape(tpi_beside(at, x, p), 3, shape) : NULL;
+}
+
 static tp_tensor *group_norm_of(tpi_at at, tp_tensor *x, int64_t groups, tp_tensor *scale,
                                 tp_tensor *shift, double eps)
 {
@@ -129,9 +136,21 @@ static tp_tensor *group_norm_of(tpi_at at, tp_tensor *x, int64_t groups, tp_tens
         return tpi_fail(x->ctx, at, what, TP_E_SHAPE,
                         "%lld groups do not divide axis 1 of x %s", (long long)groups,
                         SHAPE(x));
-    const int64_t grouped[3] = {x->shape[0], groups, -1}, last = 2;
-    tp_tensor *y = tpi_standardise(at, tp_reshape(x, 3, grouped), 1, &last, eps).y;
-    return scaled_channels(at, x, tp_reshape(y, x->rank, x->shape), scale, shift);
+    /* Channels of a group are an axis of their own, along which scale and shift lie, if it is known how many. Not before a
+     * last axis of size 1: along that one nothing is added up in the gradients of these, which is in their order. */
+    tpi_dims *dims = tpi_dims_of(x);
+    const int64_t each = tpi_dim_div(dims, x->shape[1], groups);
+    const int64_t rest = tpi_sizes_product(dims, x->rank - 2, x->shape + 2);
+    const bool apart = tpi_dim_mul(dims, each, groups) == x->shape[1] &&
+                       (x->shape[x->rank - 1] != 1 || rest == 1);
+    const int64_t grouped[4] = {x->shape[0], groups, apart ? each : -1, rest};
+    static const int64_t inner[2] = {2, 3};
+    tp_tensor *y = tp_reshape(x, 3 + apart, grouped);
+    y = tpi_standardise(at, y, 1 + apart, inner, eps).y;
+    if (!apart)
+        return scaled_channels(at, x, tp_reshape(y, x->rank, x->shape), scale, shift);
+    y = scaled(at, y, per_group(at, x, scale, grouped), per_group(at, x, shift, grouped));
+    return tp_reshape(y, x->rank, x->shape);
 }
 
 TPI_FUSED(group_norm, SCALED, in[0], (int64_t)v[0], in[1], in[2], v[1])
