@@ -141,6 +141,35 @@ void function_of(tp_ctx *tp)
     CHECK(tp_grad_check(f, &power, 1, &x, &worst) == TP_OK && worst < 1e-6);
 }
 
+// A function of one sample, on many; its derivatives.
+void samples(tp_ctx *tp)
+{
+    scope inner(tp);
+    const double v[] = {1, 2, 3, 4}, along[] = {1, 0};
+    tp_tensor *x = tp_tensor_new(tp, TP_F64, TP_DIMS(2, 2), v), *y = nullptr, *dy = nullptr;
+    double power = 3;
+    const tp_body f = [](void *user, int, tp_tensor *const *in, int, tp_tensor **out) {
+        tp_tensor *p = tp_scalar_like(in[0], *static_cast<double *>(user));
+        out[0] = tp_sum(tp_pow(in[0], p), TP_ALL, false);
+    };
+    double got[4];
+    const int last = -1;
+    tp_vmap_options opt = {};
+    opt.in_axes = &last;
+    y = tp_vmap_apply(f, &power, 1, &x, &opt);
+    CHECK(tp_read(y, got, 2 * sizeof *got) == TP_OK && got[0] == 28 && got[1] == 72);
+    CHECK(tp_vmap(f, &power, 1, &x, 1, &y, nullptr) == TP_OK && tp_rank(y) == 1);
+    x = tp_select(x, 0, 0);
+    tp_tensor *d = tp_tensor_new(tp, TP_F64, TP_DIMS(2), along);
+    CHECK(tp_jvp(f, &power, 1, &x, &d, 1, &y, &dy) == TP_OK && tp_item(dy) == 3);
+    y = tp_jacobian(f, &power, 1, &x, 0);
+    CHECK(tp_read(y, got, 2 * sizeof *got) == TP_OK && got[1] == 12);
+    y = tp_hessian(f, &power, 1, &x, 0);
+    CHECK(tp_read(y, got, sizeof got) == TP_OK && got[0] == 6 && got[3] == 12);
+    y = tp_hvp(f, &power, 1, &x, 0, d);
+    CHECK(tp_read(y, got, 2 * sizeof *got) == TP_OK && got[0] == 6);
+}
+
 // Blocks, and an exception that leaves one.
 void blocks(tp_ctx *tp)
 {
@@ -197,6 +226,7 @@ int main()
     says_where(c);
     sizes(c);
     function_of(c);
+    samples(c);
     blocks(c);
     walks(c);
     CHECK(tp_error(c) == TP_OK);
