@@ -72,7 +72,8 @@ TP_FN(tp_tensor *, tp_hessian, tp_body body, void *user, int n_in, tp_tensor *co
 /* That times v, of x's shape, without the matrix: the derivative of the gradient along v. */
 TP_FN(tp_tensor *, tp_hvp, tp_body body, void *user, int n_in, tp_tensor *const *in, int of,
       tp_tensor *v);
-#define tp_hvp(...) tp_hvp_at(TP_PLACE, __VA_ARGS__)
+#define tp_hvp(body, user, n_in, in, of, v)                                                    \
+    tp_hvp_at(TP_PLACE, body, user, n_in, in, of, TP_OPERAND(v))
 
 #ifdef __cplusplus
 }

@@ -366,11 +366,13 @@ static tp_tensor *refuse_around(tpi_at at, tp_tensor *y, int i, tp_tensor *x)
         return tpi_no_memory(y->ctx, at, "tp_grad");
     return is == NO
                ? NULL
-               : tpi_fail(y->ctx, at, "tp_grad", TP_E_STATE,
-                          "x %d is outside of the block, and y may depend on it through a "
-                          "carried value or another operand of the block: tp_detach these, "
-                          "or list x among the block's variables (tp_vmap: its arguments)",
-                          i);
+               : tpi_fail(
+                     y->ctx, at, "tp_grad", TP_E_STATE,
+                     "x %d is outside of the block, and y may depend on it through a "
+                     "carried value or another operand of the block: tp_detach these, or %s",
+                     i,
+                     tpi_is_of_one_sample(y->graph) ? "pass x as an argument"
+                                                    : "list x among the block's variables");
 }
 
 /* What is asked for is marked; failed ones are in dx. */
