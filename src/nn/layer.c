@@ -87,9 +87,11 @@ static tp_tensor *drawn(const char *file, int line, tp_ctx *tp, tp_init init, do
         return tp_full(tp, TP_F32, rank, shape, 0);
     if (init == TP_INIT_NORMAL)
         return tp_normal(tp, TP_F32, rank, shape, 0, or_one(gain));
-    if (init == TP_INIT_TRUNCATED_NORMAL)
-        return tp_truncated_normal(tp, TP_F32, rank, shape, 0, or_one(gain), -2 * or_one(gain),
-                                   2 * or_one(gain));
+    if (init == TP_INIT_TRUNCATED_NORMAL) {
+        const double by = or_one(gain); /* twice that by an op, too: it may be a subnormal */
+        const double end = tp_item(tp_mul(tp_scalar(tp, TP_F64, by), 2));
+        return tp_truncated_normal(tp, TP_F32, rank, shape, 0, by, -end, end);
+    }
     if (init == TP_INIT_ORTHOGONAL)
         return orthogonal(file, line, tp, or_one(gain), rank, shape);
     const double by = spread(file, line, tp, or_one(gain), rules[init].above,

@@ -190,6 +190,10 @@ static void by_training(tp_ctx *tp, record *r)
     }
     keep_tensor(r, layer.w);
     keep_tensor(r, layer.b);
+    for (int init = TP_INIT_FAN_IN; init <= TP_INIT_ORTHOGONAL; init++) {
+        tp_initial(tp, (tp_init)init, 1e-310, TP_DIMS(3, 2), 3, 2); /* which f32 may not have */
+        tp_clear_error(tp);
+    }
     tp_optimizer_free(o);
 }
 
