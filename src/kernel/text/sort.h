@@ -389,12 +389,43 @@ static __attribute__((unused)) void tpk_sort_first(const tpk_sort_line *line,
     }
 }
 
+/* The places of a line of bytes that are all one of two neighbours, as those of bools are; 0: they are not. */
+static __attribute__((unused)) int tpk_sort_bytes(const tpk_sort_line *line)
+{
+    const uint8_t *const x = (const uint8_t *)line->x;
+    const int64_t step = line->step, n = line->n, s = line->s;
+    uint8_t low = UINT8_MAX, high = 0;
+    int64_t place[2] = {0}, lows = 0;
+    for (int64_t i = 0; i < n; i++) {
+        low = x[i * step] < low ? x[i * step] : low;
+        high = x[i * step] > high ? x[i * step] : high;
+    }
+    if (high - low > 1 || (low < 128 && high >= 128)) { /* signed ones are in another order */
+        return 0;
+    }
+    for (int64_t i = 0; i < n; i++) {
+        lows += x[i * step] == low;
+    }
+    place[0] = line->flip ? n - lows : 0;
+    place[1] = line->flip ? 0 : lows;
+    for (int64_t i = 0; i < n; i++) {
+        const int above = x[i * step] != low;
+        line->y[(above ? place[1] : place[0]) * s] = i;
+        place[1] += above;
+        place[0] += !above;
+    }
+    return 1;
+}
+
 static __attribute__((unused)) void tpk_sort_one(const tpk_sort_line *line, tpk_sort_room *room)
 {
     tpk_sort_span all = {UINT64_MAX, 0, 0, line->n}, last;
     tpk_sort_line one = *line;
     uint64_t sum = 0;
     room->first = -1;
+    if (line->width == 1 && line->to - line->from == line->n && tpk_sort_bytes(line)) {
+        return;
+    }
     if (line->from == 0 && line->to <= TPK_SORT_FEW && line->n > 64) {
         tpk_sort_first(line, room);
         return;
