@@ -163,19 +163,25 @@ typedef struct kinds {
     tp_tensor *first, *kind, *count;
 } kinds;
 
-static kinds kinds_of(tpi_at at, tp_tensor *row)
+/* Those that are not wanted are NULL. */
+static kinds kinds_of(tpi_at at, tp_tensor *row, bool kind, bool count)
 {
     tp_tensor *order = order_of(at, row);
     if (tp_failed(order))
         return (kinds){order, order, order};
     tp_tensor *is = begins(at, tp_gather(row, order, 0));
     const many m = how_many(at, is);
-    tp_tensor *from = first_of(at, places_first(at, is), m), *ends = moved(at, is, true, 1);
-    tp_tensor *to = first_of(at, places_first(at, ends), m), *one = tpi_whole(at, order, 1);
-    tp_tensor *kind = tp_sub(tp_cumsum(tp_cast(is, TP_I64), 0, false, false), one);
-    return (kinds){.first = tp_gather(order, from, 0),
-                   .kind = tp_scatter(order, order, kind, 0),
-                   .count = tp_add(tp_sub(to, from), one)};
+    tp_tensor *from = first_of(at, places_first(at, is), m), *one = tpi_whole(at, order, 1);
+    kinds k = {.first = tp_gather(order, from, 0)};
+    if (count) {
+        tp_tensor *to = first_of(at, places_first(at, moved(at, is, true, 1)), m);
+        k.count = tp_add(tp_sub(to, from), one);
+    }
+    if (kind) {
+        tp_tensor *number = tp_sub(tp_cumsum(tp_cast(is, TP_I64), 0, false, false), one);
+        k.kind = tp_scatter(order, order, number, 0);
+    }
+    return k;
 }
 
 static tp_tensor *give_kinds(kinds k, tp_tensor *y, tp_tensor **first, tp_tensor **kind,
@@ -204,8 +210,9 @@ TPI_COMPOSITE(tp_unique,
     if (failed)
         return give_failed(failed, first, kind, count);
     tp_tensor *all = tp_flatten(x, 0);
-    kinds k = kinds_of(at, all);
-    k.kind = tp_failed(k.kind) ? k.kind : tp_reshape(k.kind, x->rank, x->shape);
+    kinds k = kinds_of(at, all, kind, count);
+    if (k.kind && !tp_failed(k.kind))
+        k.kind = tp_reshape(k.kind, x->rank, x->shape);
     return give_kinds(k, tp_gather(all, k.first, 0), first, kind, count);
 }
 
@@ -233,6 +240,6 @@ TPI_COMPOSITE(tp_unique_along,
                               i, SHAPE(x), place);
     if (failed)
         return give_failed(failed, first, kind, count);
-    const kinds k = kinds_of(at, rows_of(at, x, place));
+    const kinds k = kinds_of(at, rows_of(at, x, place), kind, count);
     return give_kinds(k, tp_gather(x, k.first, place), first, kind, count);
 }
