@@ -676,7 +676,7 @@ static tp_graph *graph_of(const tp_block *b, const tp_tensor *pred)
     for (int i = 0; i < b->n && !g && b->ctx->tracing; i++) /* a turn may assign it */
         g = (*b->vars[i])->flags & (TPI_VARIABLE | TPI_REQUIRES) ? b->ctx->tracing : NULL;
     /* what is stacked in it, or set by its turns, may be of one sample */
-    return g || !tpi_is_of_one_sample(b->ctx->tracing) ? g : b->ctx->tracing;
+    return g || !tpi_is_transformed(b->ctx->tracing) ? g : b->ctx->tracing;
 }
 
 static bool open_loop(tp_block **at, tp_graph *g)

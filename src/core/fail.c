@@ -139,13 +139,12 @@ tp_tensor *tpi_refuse_operand(tp_ctx *ctx, tpi_at at, const char *what, int i,
     if (t->status != TP_OK && !t->error && t->ctx) /* see tp_graph_free */
         return tpi_fail(t->ctx, at, what, TP_E_STATE, "operand %d is of a graph that was freed",
                         i);
-    if (!t->ctx && ctx)
-        return tpi_fail(
-            ctx, at, what, (tp_status)t->status,
-            "operand %d is what a call gave that had NULL for its context, or for all operands",
-            i);
     if (t->status != TP_OK)
-        return (tp_tensor *)t;
+        return t->ctx || !ctx ? (tp_tensor *)t
+                              : tpi_fail(ctx, at, what, (tp_status)t->status,
+                                         "operand %d is what a call gave that had NULL for its "
+                                         "context, or for all operands",
+                                         i);
     if (ctx && t->ctx != ctx)
         return tpi_fail(ctx, at, what, TP_E_CTX, "operand %d belongs to another context", i);
     return NULL;

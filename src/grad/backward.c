@@ -371,8 +371,8 @@ static tp_tensor *refuse_around(tpi_at at, tp_tensor *y, int i, tp_tensor *x)
                      "x %d is outside of the block, and y may depend on it through a "
                      "carried value or another operand of the block: tp_detach these, or %s",
                      i,
-                     tpi_is_of_one_sample(y->graph) ? "pass x as an argument"
-                                                    : "list x among the block's variables");
+                     tpi_is_transformed(y->graph) ? "pass x as an argument"
+                                                  : "list x among the block's variables");
 }
 
 /* What is asked for is marked; failed ones are in dx. */

@@ -41,9 +41,9 @@ typedef struct tpi_body {
     int n_outputs;
     tp_tensor **outputs; /* nodes of graph */
     int params_size, outputs_size;
-    tpi_at at;       /* the block's line */
-    bool closed;     /* takes no more captures */
-    bool one_sample; /* of a function that is run on many (transform/vmap.c) */
+    tpi_at at;        /* the block's line */
+    bool closed;      /* takes no more captures */
+    bool transformed; /* of a function that is transformed (transform/one_body.c) */
 } tpi_body;
 
 typedef struct tpi_cond_attrs {
@@ -174,10 +174,10 @@ bool tpi_is_turns(const tp_graph *g, int64_t size);
 /* Is xs what such a loop kept of `count` turns, so that who reads it knows that number? */
 bool tpi_tells_turns(const tp_tensor *xs, int64_t count);
 
-/* Is what is put in g computed of one sample of many? */
-static inline bool tpi_is_of_one_sample(const tp_graph *g)
+/* Is what is put in g part of a function that is transformed? */
+static inline bool tpi_is_transformed(const tp_graph *g)
 {
-    while (g && g->body && !g->body->one_sample)
+    while (g && g->body && !g->body->transformed)
         g = g->parent;
     return g && g->body;
 }

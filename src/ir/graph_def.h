@@ -44,7 +44,7 @@ struct tp_graph {
     struct tpi_body **bodies; /* of its blocks; freed with it */
     int n_bodies, bodies_size;
     bool
-        borrows; /* of one call (transform/vmap.c): concrete tensors are its leaves, whatever they were computed from */
+        borrows; /* of one call (transform/one_body.c): concrete tensors are its leaves, whatever they were computed from */
     bool
         leaves; /* it is made to be written to a file: kernels of the user's become what stands for them */
     /* Of a program's graph (pass/fold.c): its constants before any was folded, what folding may add to

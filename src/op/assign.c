@@ -41,7 +41,7 @@ tp_tensor *tp_assign_at(const char *file, int line, tp_tensor *var, tp_tensor *v
     tp_graph *g = ctx->tracing ? ctx->tracing : node->graph;
     if (!tpi_may_read(g, node->graph))
         return tpi_refuse_outside(g, at, "assign", node);
-    if (tpi_is_of_one_sample(g))
+    if (tpi_is_transformed(g))
         return tpi_fail(ctx, at, "assign", TP_E_STATE,
                         "a function that is transformed (tp_vmap, tp_jvp) assigns a variable: "
                         "let it return the value");

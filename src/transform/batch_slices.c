@@ -9,18 +9,8 @@
 #undef TP_PLACE
 #define TP_PLACE b->at.file, b->at.line
 
-/* Of a node x [a..., axis, b...], index [i...], src [a..., i..., b...]. */
-typedef struct parts {
-    int axis, a, i, b; /* numbers of axes */
-} parts;
-
-static parts parts_of(const tp_tensor *t)
-{
-    const int axis = (int)tpi_attr_int(t, "axis");
-    return (parts){axis, axis, t->in[1]->rank, t->in[0]->rank - axis - 1};
-}
-
-/* x [n, a..., i..., b...] as [n, i..., a..., b...], or back. */
+/* Of a node x [a..., axis, b...], index [i...], src [a..., i..., b...]: so many axes a and i of [n, a..., i..., b...] the
+ * other way round. */
 static tp_tensor *exchanged(const tpi_batch *b, tp_tensor *x, int a, int i)
 {
     int64_t axes[TP_MAX_RANK] = {0};
@@ -70,20 +60,20 @@ static tp_tensor *slices_back(const tpi_batch *b, tp_tensor *y, int axis)
 tp_tensor *tpi_batch_slices(const tpi_batch *b)
 {
     const tpi_op *op = b->node->op;
-    const parts p = parts_of(b->node);
+    const int axis = (int)tpi_attr_int(b->node, "axis"), index_rank = b->node->in[1]->rank;
     const bool reads = op->n_in == 2;
     if (!b->many[1] && (reads || b->many[0] || b->many[2]))
         return tpi_batch_led(b, TPI_OPERANDS(tpi_batch_operand(b, 0), b->x[1],
                                              reads ? NULL : tpi_batch_operand(b, 2)));
     if (reads && !b->many[0])
-        return tpi_move_axis(b->at, tpi_batch_same(b, b->x), p.axis, 0);
+        return tpi_move_axis(b->at, tpi_batch_same(b, b->x), axis, 0);
     tp_tensor *x = tpi_batch_operand(b, 0), *in[3] = {0};
     if (x->status != TP_OK)
         return x;
-    in[0] = slices_in_front(b, x, p.axis);
-    in[1] = indices_of_all(b, x, p.axis);
+    in[0] = slices_in_front(b, x, axis);
+    in[1] = indices_of_all(b, x, axis);
     if (!reads)
-        in[2] = exchanged(b, tpi_batch_operand(b, 2), p.a, p.i);
+        in[2] = exchanged(b, tpi_batch_operand(b, 2), axis, index_rank);
     tp_tensor *y = tpi_apply(b->at, op, op->n_in, in, &(int64_t){0});
-    return reads ? exchanged(b, y, p.i, p.a) : slices_back(b, y, p.axis);
+    return reads ? exchanged(b, y, index_rank, axis) : slices_back(b, y, axis);
 }

@@ -15,7 +15,6 @@
 typedef struct jvp {
     tpi_one_call of;
     tp_tensor *const *din;
-    tp_tensor **dout;
 } jvp;
 
 static int type_of_argument(const void *user, int i, int64_t *shape)
@@ -46,10 +45,15 @@ static tp_tensor *refuse_tangents(const jvp *c)
     return NULL;
 }
 
+static tpi_image image_of(const void *user, int i)
+{
+    const jvp *c = user;
+    return (tpi_image){.t = c->of.in[i], .tangent = c->din[i], .marked = c->din[i] != NULL};
+}
+
 static tp_tensor *along(const jvp *c, const tpi_one_body *one, tp_tensor **out)
 {
     tp_ctx *ctx = c->of.in[0]->ctx;
-    const tpi_body *body = one->body;
     tpi_bump memory = TPI_BUMP(&ctx->mem);
     const tpi_transform f = {.rules = &tpi_tangent_rules,
                              .ctx = ctx,
@@ -57,20 +61,13 @@ static tp_tensor *along(const jvp *c, const tpi_one_body *one, tp_tensor **out)
                              .around = tpi_one_around(one),
                              .memory = &memory,
                              .draws_once = true};
-    tpi_image *image = tpi_bump_take(&memory, (size_t)body->graph->n_nodes, sizeof *image);
-    tp_tensor *failed = image ? NULL : tpi_no_memory(ctx, c->of.at, c->of.what);
-    for (int i = 0; i < body->n_params && !failed; i++) {
-        tpi_image *v = &image[body->params[i]->index];
-        v->t = i < c->of.n_in ? c->of.in[i] : tpi_one_captured(one, i);
-        v->tangent = i < c->of.n_in ? c->din[i] : NULL;
-        v->marked = v->tangent != NULL;
-    }
-    failed = failed ? failed : tpi_transform_body(&f, body, image);
-    for (int i = 0; i < c->of.n_out && !failed; i++) {
-        const tpi_image v = image[body->outputs[i]->index];
-        const bool has = v.t->dtype >= TP_F32;
-        out[i] = v.t;
-        c->dout[i] = has ? tpi_marked(&f, v, true).tangent : NULL;
+    tp_tensor *failed, **dout = out + c->of.n_out;
+    const tpi_image *y = tpi_one_images(one, &f, image_of, c, &failed);
+    for (int i = 0; i < c->of.n_out && y; i++) {
+        out[i] = y[i].t;
+        dout[i] = y[i].t->dtype >= TP_F32
+                      ? tpi_marked(&f, y[i], true).tangent
+                      : tpi_zeros(c->of.at, out[i], out[i]->rank, out[i]->shape);
     }
     tpi_bump_free(&memory);
     return failed;
@@ -79,19 +76,14 @@ static tp_tensor *along(const jvp *c, const tpi_one_body *one, tp_tensor **out)
 /* Values, then tangents. */
 static tp_tensor *run_jvp(const void *user, tp_tensor **out)
 {
-    jvp c = *(const jvp *)user;
-    const int n = c.of.n_out;
-    c.dout = out + n;
-    tp_tensor *failed = refuse_tangents(&c);
+    const jvp *c = user;
+    tp_tensor *failed = refuse_tangents(c);
     if (failed)
         return failed;
     tpi_one_body one;
-    failed = tpi_one_open(&c.of, type_of_argument, &c.of, &one);
-    failed = failed ? failed : along(&c, &one, out);
+    failed = tpi_one_open(&c->of, type_of_argument, &c->of, &one);
+    failed = failed ? failed : along(c, &one, out);
     tpi_one_close(&one);
-    for (int i = 0; i < n && !failed; i++) /* of what is no float there are zeros */
-        out[n + i] =
-            out[n + i] ? out[n + i] : tpi_zeros(c.of.at, out[i], out[i]->rank, out[i]->shape);
     return failed;
 }
 
@@ -101,7 +93,7 @@ tp_status tp_jvp_at(const char *file, int line, tp_body body, void *user, int n_
 {
     const jvp c = {
         {"tp_jvp", TPI_AT(file, line), body, user, n_in, n_out, in},
-        din, NULL
+        din
     };
     tp_ctx *ctx = n_in > 0 && in && in[0] ? in[0]->ctx : NULL;
     if (n_out < 1 || !out || !dout || !din)
@@ -197,88 +189,100 @@ TPI_BARE(tp_tensor *, tp_hvp,
 
 /* ---- Jacobians ----------------------------------------------------------------------------------------------- */
 
-/* One row: the gradient of one element of the result. The last argument weighs the elements. */
+typedef struct jacobian {
+    tpi_one_call of; /* the function's */
+    int by;
+    int rank; /* of its result, */
+    int64_t shape[2 * TP_MAX_RANK];
+    tp_dtype dtype;
+    tp_tensor *rows; /* weights of its elements, one for each row */
+} jacobian;
+
+/* The gradient of the result, whose elements are weighed by a param more. */
 static void row_body(void *user, int n_in, tp_tensor *const *in, int n_out, tp_tensor **out)
 {
-    const gradient *g = user;
-    const tpi_at at = g->at;
+    jacobian *j = user;
+    const tpi_at at = j->of.at;
+    tp_ctx *ctx = in[0]->ctx;
+    tp_graph *g = ctx->tracing;
     tp_tensor *y = NULL;
     (void)n_out;
-    g->function(g->user, n_in - 1, in, 1, &y);
-    if (y)
-        tp_grads(y, tp_reshape(in[n_in - 1], tp_rank(y), tp_failed(y) ? NULL : y->shape), 1,
-                 (tp_tensor *[]){in[g->of]}, out);
+    j->of.function(j->of.user, n_in, in, 1, &y);
+    if (!y || y->ctx != ctx || (y = tpi_graph_lift(g, at, y))->status != TP_OK) {
+        out[0] = y; /* refused as the function's result */
+        return;
+    }
+    j->rank = y->rank;
+    j->dtype = (tp_dtype)y->dtype;
+    memcpy(j->shape, y->shape, sizeof *j->shape * (size_t)y->rank);
+    tp_tensor *weights = tpi_body_param(g->body, at, j->dtype, y->rank, y->shape, NULL);
+    tp_grads(y, weights, 1, (tp_tensor *[]){in[j->by]}, out);
 }
 
-/* Rank and sizes of the function's result; NULL, or the failed tensor. */
-static tp_tensor *measure(const tpi_one_call *c, int *rank, int64_t *shape)
+static tpi_image image_of_all(const void *user, int i)
 {
-    tpi_one_body one;
-    tp_tensor *failed = tpi_one_open(c, type_of_argument, c, &one);
-    if (!failed) {
-        const tp_tensor *y = one.body->outputs[0];
-        *rank = y->rank;
-        memcpy(shape, y->shape, sizeof *shape * (size_t)y->rank);
-    }
-    tpi_one_close(&one);
+    const jacobian *j = user;
+    return i < j->of.n_in ? (tpi_image){.t = j->of.in[i]}
+                          : (tpi_image){.t = j->rows, .marked = true};
+}
+
+/* The identity, [n, shape of the result]. */
+static tp_tensor *identity(const jacobian *j, int64_t n)
+{
+    const tpi_at at = j->of.at;
+    int64_t shape[TP_MAX_RANK + 1] = {n};
+    memcpy(shape + 1, j->shape, sizeof *shape * (size_t)j->rank);
+    tp_tensor *i = tpi_iota(at, j->of.in[j->by], n);
+    tp_tensor *ones = tp_cast(tp_eq(tp_unsqueeze(i, 1), i), j->dtype);
+    return tp_reshape(ones, j->rank + 1, shape);
+}
+
+static tp_tensor *all_rows(jacobian *j, const tpi_one_body *one, tp_tensor **out)
+{
+    const tpi_at at = j->of.at;
+    tp_ctx *ctx = j->of.in[0]->ctx;
+    const tp_tensor *x = j->of.in[j->by];
+    if (j->rank + x->rank > TP_MAX_RANK || j->rank == TP_MAX_RANK)
+        return tpi_fail(ctx, at, j->of.what, TP_E_AXIS,
+                        "the result has %d axes and the argument %d: more than %d together",
+                        j->rank, x->rank, TP_MAX_RANK - (x->rank == 0));
+    tpi_bump memory = TPI_BUMP(&ctx->mem);
+    const tpi_transform f = {.rules = &tpi_many_rules,
+                             .ctx = ctx,
+                             .at = at,
+                             .around = tpi_one_around(one),
+                             .memory = &memory,
+                             .samples = tpi_sizes_product(tpi_dims_of(x), j->rank, j->shape),
+                             .draws_once = true};
+    tp_tensor *failed;
+    j->rows = identity(j, f.samples);
+    const tpi_image *dx = tpi_one_images(one, &f, image_of_all, j, &failed);
+    memcpy(j->shape + j->rank, x->shape, sizeof *x->shape * (size_t)x->rank);
+    if (dx)
+        out[0] = tp_reshape(tpi_marked(&f, dx[0], true).t, j->rank + x->rank, j->shape);
+    tpi_bump_free(&memory);
     return failed;
 }
 
-/* The identity of so many rows of x's type. */
-static tp_tensor *identity(tpi_at at, tp_tensor *x, int64_t n)
-{
-    tp_tensor *i = tpi_iota(at, x, n);
-    return tp_cast(tp_eq(tp_unsqueeze(i, 1), i), (tp_dtype)x->dtype);
-}
-
-typedef struct jacobian {
-    tpi_one_call of;
-    int by;
-} jacobian;
-
 static tp_tensor *run_jacobian(const void *user, tp_tensor **out)
 {
-    const jacobian *j = user;
-    const tpi_at at = j->of.at;
-    tp_ctx *ctx = j->of.in[0]->ctx;
-    tp_tensor *x = j->of.in[j->by];
-    int rank = 0;
-    int64_t shape[2 * TP_MAX_RANK];
-    tp_tensor *failed = measure(&j->of, &rank, shape);
-    if (failed)
-        return failed;
-    if (rank + x->rank > TP_MAX_RANK)
-        return tpi_fail(ctx, at, j->of.what, TP_E_AXIS,
-                        "the result has %d axes and the argument %d: more than %d together",
-                        rank, x->rank, TP_MAX_RANK);
-    const int n = j->of.n_in;
-    const int64_t rows = tpi_sizes_product(tpi_dims_of(x), rank, shape);
-    memcpy(shape + rank, x->shape, sizeof *shape * (size_t)x->rank);
-    const size_t bytes = ((size_t)n + 1) * (sizeof(tp_tensor *) + sizeof(int));
-    tp_tensor **in = tpi_take(&ctx->mem, bytes);
-    if (!in)
-        return tpi_no_memory(ctx, at, j->of.what);
-    int *axes = (int *)(in + n + 1);
-    for (int i = 0; i < n; i++) {
-        in[i] = j->of.in[i];
-        axes[i] = TP_SHARED;
-    }
-    in[n] = identity(at, x, rows);
-    axes[n] = 0;
-    gradient g = {at, j->of.function, j->of.user, j->by};
-    const tp_vmap_options opt = {.in_axes = axes, .same_draws = true};
-    tp_tensor *all = tp_vmap_apply_at(at.file, at.line, row_body, &g, n + 1, in, &opt);
-    tpi_give_back(&ctx->mem, in, bytes);
-    out[0] = tp_reshape(all, rank + x->rank, shape);
-    return NULL;
+    jacobian j = *(const jacobian *)user;
+    tpi_one_call c = j.of;
+    c.function = row_body;
+    c.user = &j;
+    tpi_one_body one;
+    tp_tensor *failed = tpi_one_open(&c, type_of_argument, &c, &one);
+    failed = failed ? failed : all_rows(&j, &one, out);
+    tpi_one_close(&one);
+    return failed;
 }
 
 tp_tensor *tp_jacobian_at(const char *file, int line, tp_body body, void *user, int n_in,
                           tp_tensor *const *in, int of)
 {
     const jacobian j = {
-        {"tp_jacobian", TPI_AT(file, line), body, user, n_in, 1, in},
-        of
+        .of = {"tp_jacobian", TPI_AT(file, line), body, user, n_in, 1, in},
+          .by = of
     };
     tp_tensor *y = refuse_argument(j.of.at, j.of.what, n_in, in, of);
     if (!y)

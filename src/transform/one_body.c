@@ -55,7 +55,7 @@ static bool make_body(const tpi_one_call *c, tpi_one_body *to)
     }
     to->body = around ? tpi_body_new(around, c->at) : NULL;
     if (to->body)
-        to->body->one_sample = true;
+        to->body->transformed = true;
     return to->body != NULL;
 }
 
@@ -119,7 +119,7 @@ tp_tensor *tpi_one_open(const tpi_one_call *c,
                         tpi_one_body *to)
 {
     tp_ctx *ctx = c->in[0]->ctx;
-    *to = (tpi_one_body){0};
+    *to = (tpi_one_body){.n_in = c->n_in};
     const size_t bytes = ((size_t)c->n_in + (size_t)c->n_out) * sizeof(tp_tensor *);
     tp_tensor **one = make_body(c, to) ? tpi_take(&ctx->mem, bytes) : NULL, *failed = NULL;
     if (!one)
@@ -141,8 +141,27 @@ void tpi_one_close(const tpi_one_body *b)
         tpi_body_drop(b->body->graph->parent, b->body);
 }
 
-tp_tensor *tpi_one_captured(const tpi_one_body *b, int k)
+/* What else the function read. */
+static tpi_image captured(const tpi_one_body *b, int k)
 {
     tp_tensor *outer = b->body->outers[k];
-    return b->own ? outer->in[0] : outer; /* where all is concrete it is of a source */
+    return (tpi_image){.t = b->own ? outer->in[0]
+                                   : outer}; /* all that is concrete is a source */
+}
+
+tpi_image *tpi_one_images(const tpi_one_body *b, const tpi_transform *f,
+                          tpi_image (*image)(const void *user, int i), const void *user,
+                          tp_tensor **failed)
+{
+    const tpi_body *body = b->body;
+    tpi_image *all = tpi_bump_take(f->memory, (size_t)body->graph->n_nodes, sizeof *all);
+    tpi_image *out = tpi_bump_take(f->memory, (size_t)body->n_outputs, sizeof *out);
+    *failed = out ? NULL : tpi_no_memory(f->ctx, f->at, f->rules->what);
+    for (int i = 0; i < body->n_params && !*failed; i++)
+        all[body->params[i]->index] =
+            i < b->n_in || !body->outers[i] ? image(user, i) : captured(b, i);
+    *failed = *failed ? *failed : tpi_transform_body(f, body, all);
+    for (int i = 0; i < body->n_outputs && !*failed; i++)
+        out[i] = all[body->outputs[i]->index];
+    return *failed ? NULL : out;
 }

@@ -2,8 +2,8 @@
 #ifndef TAPIR_ONE_BODY_H
 #define TAPIR_ONE_BODY_H
 
-#include "ir/body.h"
 #include "tapir/capture.h"
+#include "transform/rules.h"
 
 typedef struct tpi_one_call {
     const char *what; /* in messages */
@@ -22,6 +22,7 @@ tp_status tpi_one_call_run(const tpi_one_call *c,
 
 typedef struct tpi_one_body {
     tpi_body *body; /* its first params are the arguments, its outputs the results */
+    int n_in;
     tp_graph
         *own; /* which it is in when all is concrete; NULL: in a graph that is being built */
 } tpi_one_body;
@@ -32,8 +33,11 @@ tp_tensor *tpi_one_open(const tpi_one_call *c,
                         int (*type)(const void *user, int i, int64_t *shape), const void *user,
                         tpi_one_body *to);
 void tpi_one_close(const tpi_one_body *b);
-/* What param k, no argument, stands for. */
-tp_tensor *tpi_one_captured(const tpi_one_body *b, int k);
+/* The images of its outputs, in f's memory. `image`: of param i, an argument or one that stands for nothing outside. NULL,
+ * and *failed is the failed tensor. */
+tpi_image *tpi_one_images(const tpi_one_body *b, const tpi_transform *f,
+                          tpi_image (*image)(const void *user, int i), const void *user,
+                          tp_tensor **failed);
 /* The graph in which what stands for its nodes is put; NULL: none. */
 static inline tp_graph *tpi_one_around(const tpi_one_body *b)
 {

@@ -142,7 +142,7 @@ static tp_tensor *of_any(const use *u)
             sum = part ? part : dx;
     }
     tp_recording(u->ctx, was);
-    return sum;
+    return sum && !was ? tp_detach(sum) : sum;
 }
 
 static tp_tensor *tangent_of(const use *u)

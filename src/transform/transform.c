@@ -3,9 +3,8 @@
 #include "transform/rules.h"
 
 const char tpi_transform_draws[] =
-    "the function draws random numbers: draw them before, for all "
-    "samples, and pass them as an argument; or ask for the "
-    "same numbers for all (same_draws)";
+    "the function draws random numbers: draw them before, for all samples, and pass them as an "
+    "argument; or ask for the same numbers for all (same_draws)";
 
 tp_tensor *tpi_transform_here(const tpi_transform *f, tpi_at at, tp_tensor *t)
 {
@@ -18,7 +17,6 @@ tp_tensor *tpi_transform_same(const tp_tensor *node, tpi_at at, tp_tensor *const
     return tpi_apply(at, node->op, node->n_in, x, node->attrs);
 }
 
-/* Of what has no operands that count, or effects. */
 static tp_tensor *draw(const tpi_transform *f, const tp_tensor *t, tpi_at at)
 {
     return f->draws_once
@@ -110,9 +108,9 @@ static tp_tensor *set_image(const tpi_transform *f, const tp_tensor *t, tpi_imag
 
 tp_tensor *tpi_transform_body(const tpi_transform *f, const tpi_body *body, tpi_image *image)
 {
-    tpi_nodes needed = {.ctx = f->ctx, .way = TPI_WAY_VALUES};
+    tpi_nodes needed = {.ctx = f->ctx, .way = TPI_WAY_VALUES}; /* and all draws, as by calls */
     tp_tensor *failed = NULL;
-    if (!tpi_collect(&needed, body->n_outputs, body->outputs, NULL, NULL))
+    if (!tpi_collect_run(&needed, body->graph, body->n_outputs, body->outputs))
         failed = tpi_no_memory(f->ctx, f->at, f->rules->what);
     for (int i = 0; i < needed.n && !failed; i++)
         failed = set_image(f, needed.v[i], image);

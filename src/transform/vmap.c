@@ -73,21 +73,15 @@ static int type_of_one(const void *user, int i, int64_t *shape)
 
 /* ---- all samples --------------------------------------------------------------------------------------- */
 
-/* What the params stand for: the arguments, the samples in front, and what else the function read. */
-static void fill_params(const call *c, const tpi_one_body *one, tpi_image *image)
+/* Of argument i, the samples in front. */
+static tpi_image image_of(const void *user, int i)
 {
-    const tpi_body *body = one->body;
-    for (int i = 0; i < body->n_params; i++) {
-        tpi_image *v = &image[body->params[i]->index];
-        int axis = -1;
-        if (i >= c->of.n_in) {
-            v->t = tpi_one_captured(one, i);
-            continue;
-        }
-        find_in_axis(c, i, &axis);
-        v->marked = axis >= 0;
-        v->t = v->marked ? tpi_move_axis(c->of.at, c->of.in[i], axis, 0) : c->of.in[i];
-    }
+    const call *c = user;
+    int axis = -1;
+    find_in_axis(c, i, &axis);
+    tp_tensor *x = c->of.in[i];
+    return (tpi_image){.t = axis < 0 ? x : tpi_move_axis(c->of.at, x, axis, 0),
+                       .marked = axis >= 0};
 }
 
 static tp_tensor *result(const call *c, const tpi_transform *f, int i, tpi_image v)
@@ -108,7 +102,6 @@ static tp_tensor *run_all(const call *c, const tpi_one_body *one, int64_t sample
                           tp_tensor **out)
 {
     tpi_bump memory = TPI_BUMP(&c->of.in[0]->ctx->mem);
-    const tpi_body *body = one->body;
     const tpi_transform f = {.rules = &tpi_many_rules,
                              .ctx = c->of.in[0]->ctx,
                              .at = c->of.at,
@@ -116,14 +109,10 @@ static tp_tensor *run_all(const call *c, const tpi_one_body *one, int64_t sample
                              .memory = &memory,
                              .samples = samples,
                              .draws_once = c->opt && c->opt->same_draws};
-    tpi_image *image = tpi_bump_take(&memory, (size_t)body->graph->n_nodes, sizeof *image);
-    tp_tensor *failed = image ? NULL : tpi_no_memory(f.ctx, c->of.at, c->of.what);
-    if (!failed) {
-        fill_params(c, one, image);
-        failed = tpi_transform_body(&f, body, image);
-    }
-    for (int i = 0; i < c->of.n_out && !failed; i++)
-        out[i] = result(c, &f, i, image[body->outputs[i]->index]);
+    tp_tensor *failed;
+    const tpi_image *y = tpi_one_images(one, &f, image_of, c, &failed);
+    for (int i = 0; i < c->of.n_out && y; i++)
+        out[i] = result(c, &f, i, y[i]);
     tpi_bump_free(&memory);
     return failed;
 }

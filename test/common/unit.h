@@ -74,6 +74,31 @@ static inline int unit_teardown(void **state)
     return m->bytes ? -1 : 0;
 }
 
+/* From here on the call number `at` fails, alone (`once`) or with all that follow; 0: none. */
+static inline void unit_fail(unit_memory *m, long at, bool once)
+{
+    m->fail_at = at && !once ? m->calls + at : 0;
+    m->fail_once = at && once ? m->calls + at : 0;
+}
+
+/* Closes, and looks whether all was given back. */
+static inline void unit_close(tp_ctx *tp, const unit_memory *m)
+{
+    tp_close(tp);
+    assert_int_equal(m->bytes, 0);
+}
+
+/* `run` does its work in a context of its own, with unit_fail, and gives how many calls that took; of more than `most`
+ * one in seven fails. */
+static inline void unit_fail_each(long (*run)(long at, bool once), long most)
+{
+    const long calls = run(0, false);
+    for (long at = 1; at <= calls; at += calls > most ? 7 : 1) {
+        run(at, false);
+        run(at, true);
+    }
+}
+
 #define CASE(f) cmocka_unit_test_setup_teardown(f, unit_setup, unit_teardown)
 
 /* The context's error is `status`, its text ends in `text` and names this file; it is cleared. */
@@ -87,6 +112,17 @@ static inline void unit_expect(tp_ctx *tp, tp_status status, const char *text, i
     tp_clear_error(tp);
 }
 #define EXPECT_ERROR(tp, status, text) unit_expect((tp), (status), (text), __LINE__)
+
+/* The same of a text that has `part` in it. */
+static inline void unit_expect_part(tp_ctx *tp, tp_status status, const char *part, int line)
+{
+    if (tp_error(tp) != status || !strstr(tp_error_message(tp), part))
+        fail_msg("line %d: expected %s \"...%s...\", got %s \"%s\"", line,
+                 tp_status_name(status), part, tp_status_name(tp_error(tp)),
+                 tp_error_message(tp));
+    tp_clear_error(tp);
+}
+#define EXPECT_ERROR_WITH(tp, status, part) unit_expect_part((tp), (status), (part), __LINE__)
 
 /* xorshift64*: the same numbers everywhere. */
 static inline uint64_t unit_random(uint64_t *s)

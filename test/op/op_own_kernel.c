@@ -30,14 +30,6 @@ static void expect_failure(tp_tensor *t, tp_status status, const char *text)
     tp_clear_error(tp_ctx_of(t));
 }
 
-static void expect_error(tp_ctx *tp, tp_status status, const char *text)
-{
-    assert_int_equal(tp_error(tp), status);
-    if (!strstr(tp_error_message(tp), text))
-        fail_msg("\"%s\" is not in \"%s\"", text, tp_error_message(tp));
-    tp_clear_error(tp);
-}
-
 /* ---- a kernel: y = (x + shift) * x, where shift is one i32 per column --------------------------------- */
 
 typedef struct calls {
@@ -277,7 +269,7 @@ static void test_a_kernel_fails(void **state)
         wait_for_c(p, engines[e]);
         c.fails = true;
         assert_int_equal(tp_program_run(p, &x, &got), TP_E_VALUE);
-        expect_error(tp, TP_E_VALUE, "op_own_kernel.c");
+        EXPECT_ERROR_WITH(tp, TP_E_VALUE, "op_own_kernel.c");
         assert_true(values(v)[0] == 0);
         c.fails = false;
         assert_int_equal(tp_program_run(p, &x, &got), TP_OK);
@@ -299,7 +291,7 @@ static void test_constants(void **state)
     tp_program *p = tp_graph_compile(g, 0, NULL, TP_NAMES("y"), NULL);
     assert_non_null(p);
     assert_int_equal(tp_program_run(p, NULL, &got), TP_E_VALUE);
-    expect_error(tp, TP_E_VALUE, "shifted: its function compute gave false");
+    EXPECT_ERROR_WITH(tp, TP_E_VALUE, "shifted: its function compute gave false");
     c.fails = false;
     assert_int_equal(tp_program_run(p, NULL, &got), TP_OK);
     expect_same(got, tp_neg(want));
@@ -323,7 +315,7 @@ static void test_a_text_has_no_kernel(void **state)
         tp_program *p = tp_graph_compile(back, TP_NAMES("x"), TP_NAMES("y"), &options);
         wait_for_c(p, engines[e]);
         assert_int_equal(tp_program_run(p, &x, &got), TP_E_STATE);
-        expect_error(tp, TP_E_STATE, "was a C function");
+        EXPECT_ERROR_WITH(tp, TP_E_STATE, "was a C function");
     }
     expect_failure(tp_grad(tp_graph_find(back, "y"), tp_graph_find(back, "x")), TP_E_STATE,
                    "was a C function");
@@ -371,7 +363,7 @@ static void captured(tp_ctx *tp, bool pure, tp_engine engine)
     }
     t.c->fails = true;
     tp_function_call(f, 1, &x, 2, got);
-    expect_error(tp, TP_E_VALUE, "its function compute gave false");
+    EXPECT_ERROR_WITH(tp, TP_E_VALUE, "its function compute gave false");
     t.c->fails = false;
     assert_int_equal(tp_function_call(f, 1, &x, 2, got), TP_OK);
     expect_same(got[0], want[0]);
@@ -470,10 +462,11 @@ static void test_files(void **state)
     model_gives(tp, onnx, x, want);
     assert_int_equal(tp_graph_save_c(g, c_file, TP_NAMES("x"), TP_NAMES("h"), NULL), TP_OK);
     assert_int_equal(tp_onnx_save(g, onnx, TP_NAMES("x"), TP_NAMES("bare")), TP_E_STATE);
-    expect_error(tp, TP_E_STATE, "bare: the kernel has no reference, which a file could have");
+    EXPECT_ERROR_WITH(tp, TP_E_STATE,
+                      "bare: the kernel has no reference, which a file could have");
     assert_int_equal(tp_graph_save_c(g, c_file, TP_NAMES("x"), TP_NAMES("bare"), NULL),
                      TP_E_STATE);
-    expect_error(tp, TP_E_STATE, "op_own_kernel.c");
+    EXPECT_ERROR_WITH(tp, TP_E_STATE, "op_own_kernel.c");
     assert_int_equal(tp_graph_n_nodes(g), n_nodes);
     for (int pure = 0; pure < 2; pure++) {
         const tp_function_options options = {.engine = TP_ENGINE_TILES, .pure = pure};
@@ -493,10 +486,10 @@ static void test_files(void **state)
         tp_function_call(f, 1, &x, 1, &out);
         assert_int_equal(tp_onnx_save_function(f, onnx, TP_NAMES("x"), TP_NAMES("h")),
                          TP_E_STATE);
-        expect_error(tp, TP_E_STATE, "bare: the kernel has no reference");
+        EXPECT_ERROR_WITH(tp, TP_E_STATE, "bare: the kernel has no reference");
         assert_int_equal(tp_function_save_c(f, c_file, TP_NAMES("x"), TP_NAMES("h"), NULL),
                          TP_E_STATE);
-        expect_error(tp, TP_E_STATE, "bare: the kernel has no reference");
+        EXPECT_ERROR_WITH(tp, TP_E_STATE, "bare: the kernel has no reference");
         tp_function_free(f);
     }
     unlink(onnx), unlink(c_file), unlink(header);

@@ -8,6 +8,7 @@
 #include "tapir/nn.h"
 #include "tapir/random.h"
 
+#include <limits.h>
 #include <math.h>
 
 enum { CHANNELS = 24, PLACES = 12, LEAST = 16 };
@@ -655,8 +656,7 @@ static long steps_with(long fail_at, bool once)
     tp_tensor *want[2] = {tp_grad_of(o.x), tp_grad_of(o.p)};
     assert_int_equal(tp_error(tp), TP_OK);
     const long before = memory.calls;
-    memory.fail_at = fail_at && !once ? before + fail_at : 0;
-    memory.fail_once = fail_at && once ? before + fail_at : 0;
+    unit_fail(&memory, fail_at, once);
     int failed = 0;
     for (int call = 0; call < 3; call++) {
         tp_zero_grad(o.x);
@@ -679,20 +679,15 @@ static long steps_with(long fail_at, bool once)
     if (once)
         assert_true(failed <= 1); /* of what there was no memory for is made the next time */
     const long calls = memory.calls - before;
-    memory.fail_at = memory.fail_once = 0;
-    tp_close(tp);
-    assert_int_equal(memory.bytes, 0);
+    unit_fail(&memory, 0, false);
+    unit_close(tp, &memory);
     return calls;
 }
 
 static void memory_runs_out_on_the_way_back(void **state)
 {
     (void)state;
-    const long calls = steps_with(0, false);
-    for (long at = 1; at <= calls; at++) {
-        steps_with(at, false);
-        steps_with(at, true);
-    }
+    unit_fail_each(steps_with, LONG_MAX);
 }
 
 /* Each allocation fails, once or with all that follow: there are the bits, or an error of memory. */
@@ -705,31 +700,25 @@ static long calls_with(long fail_at, bool once)
     tp_tensor *want = by_ops(gelu_made, o);
     assert_int_equal(tp_error(tp), TP_OK);
     const long before = memory.calls;
-    memory.fail_at = fail_at && !once ? before + fail_at : 0;
-    memory.fail_once = fail_at && once ? before + fail_at : 0;
+    unit_fail(&memory, fail_at, once);
     tp_tensor *y[3];
     for (int call = 0; call < 3; call++)
         y[call] = tp_gelu(o.x);
     const long calls = memory.calls - before;
-    memory.fail_at = memory.fail_once = 0;
+    unit_fail(&memory, 0, false);
     for (int call = 0; call < 3; call++)
         if (tp_failed(y[call]))
             assert_int_equal(tp_status_of(y[call]), TP_E_MEMORY);
         else
             same("gelu", y[call], want);
-    tp_close(tp);
-    assert_int_equal(memory.bytes, 0);
+    unit_close(tp, &memory);
     return calls;
 }
 
 static void memory_runs_out(void **state)
 {
     (void)state;
-    const long calls = calls_with(0, false);
-    for (long at = 1; at <= calls; at++) {
-        calls_with(at, false);
-        calls_with(at, true);
-    }
+    unit_fail_each(calls_with, LONG_MAX);
 }
 
 /* What a program needs while it runs is not kept: as large as x, for the maxima of columns. */

@@ -23,14 +23,6 @@ static void expect_values(tp_tensor *t, int64_t n, const double *want, double to
             fail_msg("element %d is %.17g, not %.17g", (int)i, got[i], want[i]);
 }
 
-static void expect_error(tp_ctx *tp, tp_status status, const char *part)
-{
-    assert_int_equal(tp_error(tp), status);
-    if (!strstr(tp_error_message(tp), part))
-        fail_msg("\"%s\" is not in \"%s\"", part, tp_error_message(tp));
-    tp_clear_error(tp);
-}
-
 /* ---- closed forms ------------------------------------------------------------------------------------ */
 
 /* x0^2 x1, sin x1 */
@@ -94,6 +86,45 @@ static void hessians(void **state)
     /* of the sum of two: d2 / da2 = 2 b, d2 / da db = 2 a, d2 / db2 = -sin b */
     expect_values(tp_hessian(two, NULL, 1, &x, 0), 4, (double[]){1, 4, 4, -sin(0.5)}, 1e-14);
     expect_values(tp_hvp(two, NULL, 1, &x, 0, v), 2, (double[]){9, 4 - 2 * sin(0.5)}, 1e-14);
+}
+
+static void counted(void *user, int n_in, tp_tensor *const *in, int n_out, tp_tensor **out)
+{
+    ++*(int *)user;
+    two(NULL, n_in, in, n_out, out);
+}
+
+/* Of results of any number, each row of the matrix. */
+static void the_function_runs_once(void **state)
+{
+    tp_ctx *tp = *state;
+    tp_tensor *x = vector(tp, 2, (double[]){2, 0.5});
+    int calls = 0;
+    assert_false(tp_failed(tp_jacobian(counted, &calls, 1, &x, 0)));
+    assert_int_equal(calls, 1);
+    assert_false(tp_failed(tp_hessian(counted, &calls, 1, &x, 0)));
+    assert_int_equal(calls, 2);
+}
+
+/* What has a derivative text, and what goes by reverse mode twice. */
+static void running_product(void *user, int n_in, tp_tensor *const *in, int n_out,
+                            tp_tensor **out)
+{
+    (void)user, (void)n_in, (void)n_out;
+    out[0] = tp_cumprod(tp_exp(in[0]), 0, false, false);
+}
+
+static void nothing_is_recorded_where_recording_is_off(void **state)
+{
+    tp_ctx *tp = *state;
+    tp_tensor *x = tp_require_grad(vector(tp, 2, (double[]){2, 0.5})), *y = NULL, *dy = NULL;
+    tp_no_grad(tp)
+        assert_int_equal(tp_jvp(running_product, NULL, 1, &x, &x, 1, &y, &dy), TP_OK);
+    assert_false(tp_requires_grad(y));
+    assert_false(tp_requires_grad(dy));
+    assert_int_equal(tp_jvp(running_product, NULL, 1, &x, &x, 1, &y, &dy), TP_OK);
+    assert_true(tp_requires_grad(y));
+    assert_true(tp_requires_grad(dy));
 }
 
 /* ---- blocks -------------------------------------------------------------------------------------------- */
@@ -240,23 +271,23 @@ static void mistakes_are_told(void **state)
     tp_tensor *i = tp_cast(x, TP_I64), *y, *dy;
     tp_jvp(two, NULL, 1, &x, &d, 1, &y, &dy);
     assert_true(tp_failed(y) && tp_failed(dy));
-    expect_error(tp, TP_E_SHAPE, "argument 0 is f64 [2], its direction f64 [3]");
+    EXPECT_ERROR_WITH(tp, TP_E_SHAPE, "argument 0 is f64 [2], its direction f64 [3]");
     tp_jvp(two, NULL, 1, &i, &i, 1, &y, &dy);
-    expect_error(tp, TP_E_DTYPE, "argument 0 is i64 [2], its direction i64 [2]");
+    EXPECT_ERROR_WITH(tp, TP_E_DTYPE, "argument 0 is i64 [2], its direction i64 [2]");
     tp_jvp(two, NULL, 1, &x, NULL, 1, &y, &dy);
-    expect_error(tp, TP_E_NULL, "the directions are missing");
+    EXPECT_ERROR_WITH(tp, TP_E_NULL, "the directions are missing");
     tp_jvp(NULL, NULL, 1, &x, &x, 1, &y, &dy);
-    expect_error(tp, TP_E_NULL, "the function is NULL");
+    EXPECT_ERROR_WITH(tp, TP_E_NULL, "the function is NULL");
     tp_jacobian(two, NULL, 1, &x, 1);
-    expect_error(tp, TP_E_VALUE, "there is no argument 1 of 1");
+    EXPECT_ERROR_WITH(tp, TP_E_VALUE, "there is no argument 1 of 1");
     tp_hessian(two, NULL, 1, &i, 0);
-    expect_error(tp, TP_E_DTYPE, "argument 0 is i64: derivatives are by f32 and f64");
+    EXPECT_ERROR_WITH(tp, TP_E_DTYPE, "argument 0 is i64: derivatives are by f32 and f64");
     tp_hessian(NULL, NULL, 1, &x, 0);
-    expect_error(tp, TP_E_NULL, "the function is NULL");
+    EXPECT_ERROR_WITH(tp, TP_E_NULL, "the function is NULL");
     tp_hvp(two, NULL, 1, &x, 0, NULL);
-    expect_error(tp, TP_E_NULL, "the direction is NULL");
+    EXPECT_ERROR_WITH(tp, TP_E_NULL, "the direction is NULL");
     tp_hvp(two, NULL, 1, &x, 0, d);
-    expect_error(tp, TP_E_SHAPE, "its direction f64 [3]");
+    EXPECT_ERROR_WITH(tp, TP_E_SHAPE, "its direction f64 [3]");
     tp_jacobian(failing, NULL, 1, &x, 0);
     assert_int_not_equal(tp_error(tp), TP_OK);
     tp_clear_error(tp);
@@ -271,31 +302,25 @@ static long calls_with(long fail_at, bool once)
     assert_non_null(tp);
     tp_tensor *x = vector(tp, 3, (double[]){0.3, -0.2, 0.6}), *y[4], *dy;
     const long before = memory.calls;
-    memory.fail_at = fail_at && !once ? before + fail_at : 0;
-    memory.fail_once = fail_at && once ? before + fail_at : 0;
+    unit_fail(&memory, fail_at, once);
     tp_jvp(running, NULL, 1, &x, &x, 1, &y[0], &dy);
     y[1] = tp_jacobian(running, NULL, 1, &x, 0);
     y[2] = tp_hvp(cubes, NULL, 1, &x, 0, x);
     tp_jvp(branches, NULL, 1, &x, &x, 1, &y[3], &dy);
     const long calls = memory.calls - before;
-    memory.fail_at = memory.fail_once = 0;
+    unit_fail(&memory, 0, false);
     for (int i = 0; i < 4; i++)
         if (tp_failed(y[i]) && tp_error(tp) != TP_E_MEMORY)
             fail_msg("call %d, allocation %ld%s: %s", i, fail_at, once ? " alone" : "",
                      tp_error_message(tp));
-    tp_close(tp);
-    assert_int_equal(memory.bytes, 0);
+    unit_close(tp, &memory);
     return calls;
 }
 
 static void memory_runs_out(void **state)
 {
     (void)state;
-    const long calls = calls_with(0, false);
-    for (long at = 1; at <= calls; at += calls > 2000 ? 7 : 1) {
-        calls_with(at, false);
-        calls_with(at, true);
-    }
+    unit_fail_each(calls_with, 2000);
 }
 
 int main(void)
@@ -305,6 +330,8 @@ int main(void)
         CASE(what_has_no_derivative_has_zeros),
         CASE(jacobians),
         CASE(hessians),
+        CASE(the_function_runs_once),
+        CASE(nothing_is_recorded_where_recording_is_off),
         CASE(through_loops),
         CASE(through_branches),
         CASE(in_functions_and_programs),

@@ -49,14 +49,6 @@ static tp_tensor *each(tp_body f, void *user, tp_tensor *x)
     return tp_stack(n, y, 0);
 }
 
-static void expect_error(tp_ctx *tp, tp_status status, const char *part)
-{
-    assert_int_equal(tp_error(tp), status);
-    if (!strstr(tp_error_message(tp), part))
-        fail_msg("\"%s\" is not in \"%s\"", part, tp_error_message(tp));
-    tp_clear_error(tp);
-}
-
 /* ---- networks ------------------------------------------------------------------------------------- */
 
 typedef struct net {
@@ -177,11 +169,11 @@ static void a_gradient_that_goes_around_is_refused(void **state)
     hidden h = {.w = tp_require_grad(numbers(tp, 1, (int64_t[]){3}, 0))};
     h.made_of_w = tp_exp(h.w);
     assert_true(tp_failed(tp_vmap_apply(gradient_of_hidden, &h, 1, &x, NULL)));
-    expect_error(tp, TP_E_STATE, "y may depend on it through");
+    EXPECT_ERROR_WITH(tp, TP_E_STATE, "y may depend on it through");
     tp_tensor *made_of_x = tp_mul(numbers(tp, 2, (int64_t[]){5, 3}, 0), h.w);
     h.made_of_w = numbers(tp, 1, (int64_t[]){3}, 0);
     assert_true(tp_failed(tp_vmap_apply(gradient_of_hidden, &h, 1, &made_of_x, NULL)));
-    expect_error(tp, TP_E_STATE, "y may depend on it through");
+    EXPECT_ERROR_WITH(tp, TP_E_STATE, "y may depend on it through");
 }
 
 static void axes_from_the_end(void **state)
@@ -469,19 +461,19 @@ static void mistakes_are_told(void **state)
     for (size_t i = 0; i < sizeof told / sizeof *told; i++) {
         m.what = told[i].what;
         tp_vmap_apply(mistaken, &m, 1, &x, NULL);
-        expect_error(tp, told[i].status, told[i].part);
+        EXPECT_ERROR_WITH(tp, told[i].status, told[i].part);
     }
     const int shared = TP_SHARED, outside = 2;
     tp_vmap_apply(loss, &m, 1, &x, &(tp_vmap_options){.in_axes = &shared});
-    expect_error(tp, TP_E_AXIS, "how many samples");
+    EXPECT_ERROR_WITH(tp, TP_E_AXIS, "how many samples");
     tp_vmap_apply(loss, &m, 1, &x, &(tp_vmap_options){.in_axes = &outside});
-    expect_error(tp, TP_E_AXIS, "argument 0 is [5, 4]: there is no axis 2");
+    EXPECT_ERROR_WITH(tp, TP_E_AXIS, "argument 0 is [5, 4]: there is no axis 2");
     tp_vmap_apply(constant, x, 1, &x, &(tp_vmap_options){.out_axes = (int[]){3}});
-    expect_error(tp, TP_E_AXIS, "axis 3 is none of it");
+    EXPECT_ERROR_WITH(tp, TP_E_AXIS, "axis 3 is none of it");
     tp_vmap_apply(loss, &m, 2, two, NULL);
-    expect_error(tp, TP_E_SHAPE, "not as many");
+    EXPECT_ERROR_WITH(tp, TP_E_SHAPE, "not as many");
     tp_vmap_apply(NULL, NULL, 1, &x, NULL);
-    expect_error(tp, TP_E_NULL, "the function is NULL");
+    EXPECT_ERROR_WITH(tp, TP_E_NULL, "the function is NULL");
     assert_int_equal(tp_vmap(loss, NULL, 1, &x, 0, NULL, NULL), TP_E_NULL);
     tp_clear_error(tp);
 }
@@ -502,6 +494,35 @@ static void drawn_once(void **state)
     expect_same(got, tp_stack(3, y, 0));
 }
 
+/* A draw that nothing reads is made all the same, in its place. */
+static void second_draw(void *user, int n_in, tp_tensor *const *in, int n_out, tp_tensor **out)
+{
+    (void)user, (void)n_in, (void)n_out;
+    (void)tp_uniform_like(in[0], 0, 1);
+    out[0] = tp_add(in[0], tp_uniform_like(in[0], 0, 1));
+}
+
+static void draws_keep_their_places(void **state)
+{
+    tp_ctx *tp = *state;
+    tp_tensor *x = numbers(tp, 2, (int64_t[]){3, 4}, 0), *y[3], *value, *tangent, *after;
+    for (int i = 0; i < 3; i++) {
+        tp_tensor *one = tp_select(x, 0, i);
+        tp_seed(tp, 7);
+        second_draw(NULL, 1, &one, 1, &y[i]);
+    }
+    after = tp_uniform(tp, TP_F32, TP_DIMS(3), 0, 1);
+    tp_seed(tp, 7);
+    expect_same(tp_vmap_apply(second_draw, NULL, 1, &x, &(tp_vmap_options){.same_draws = true}),
+                tp_stack(3, y, 0));
+    expect_same(tp_uniform(tp, TP_F32, TP_DIMS(3), 0, 1), after);
+    tp_tensor *one = tp_select(x, 0, 2);
+    tp_seed(tp, 7);
+    assert_int_equal(tp_jvp(second_draw, NULL, 1, &one, &one, 1, &value, &tangent), TP_OK);
+    expect_same(value, y[2]);
+    expect_same(tp_uniform(tp, TP_F32, TP_DIMS(3), 0, 1), after);
+}
+
 /* ---- memory ---------------------------------------------------------------------------------------------------- */
 
 static long calls_with(long fail_at, bool once)
@@ -512,30 +533,24 @@ static long calls_with(long fail_at, bool once)
     net s = net_of(tp);
     tp_tensor *x = numbers(tp, 2, (int64_t[]){3, 4}, 0), *z = sized(tp), *y[3];
     const long before = memory.calls;
-    memory.fail_at = fail_at && !once ? before + fail_at : 0;
-    memory.fail_once = fail_at && once ? before + fail_at : 0;
+    unit_fail(&memory, fail_at, once);
     y[0] = tp_vmap_apply(weight_gradient, &s, 1, &x, NULL);
     y[1] = tp_vmap_apply(shrink, NULL, 1, &z, NULL);
     y[2] = tp_vmap_apply(one_of_two, NULL, 1, &z, NULL);
     const long calls = memory.calls - before;
-    memory.fail_at = memory.fail_once = 0;
+    unit_fail(&memory, 0, false);
     for (int i = 0; i < 3; i++)
         if (tp_failed(y[i]) && tp_error(tp) != TP_E_MEMORY)
             fail_msg("call %d, allocation %ld%s: %s", i, fail_at, once ? " alone" : "",
                      tp_error_message(tp));
-    tp_close(tp);
-    assert_int_equal(memory.bytes, 0);
+    unit_close(tp, &memory);
     return calls;
 }
 
 static void memory_runs_out(void **state)
 {
     (void)state;
-    const long calls = calls_with(0, false);
-    for (long at = 1; at <= calls; at += calls > 2000 ? 7 : 1) {
-        calls_with(at, false);
-        calls_with(at, true);
-    }
+    unit_fail_each(calls_with, 2000);
 }
 
 int main(void)
@@ -557,6 +572,7 @@ int main(void)
         CASE(what_is_no_sample_is_repeated),
         CASE(mistakes_are_told),
         CASE(drawn_once),
+        CASE(draws_keep_their_places),
         cmocka_unit_test(memory_runs_out),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
