@@ -199,6 +199,7 @@ typedef struct tpi_pure {
     int n_called, called_size;
     tp_function **called; /* others that its calls call: what they watch it watches */
     bool stale;           /* that has changed: recordings go before the next call */
+    bool asked;           /* for a gradient of what a call returned */
     uint64_t hooks; /* that the context had come and gone then: so they do, when more have */
     int impure;     /* recordings that contradicted others */
     bool prepared;  /* a first call has made what later ones find */

@@ -60,12 +60,17 @@ static tp_function *find_function(tp_ctx *ctx, int64_t serial)
     return f;
 }
 
-/* The gradient inside a call is captured too, in a tree of its own. */
+/* The gradient inside a call is captured too, in a tree of its own. Of functions that are asked for one no such call is
+ * replayed any more. */
 static void *sweep_begin(tp_ctx *ctx, const tp_tensor *call, tpi_at at)
 {
     const tpi_call_attrs *a = call->attrs;
-    tp_function *f = ctx->frame ? NULL : find_function(ctx, a->function);
-    if (!f || f->running || f->options.eager || ctx->trap_nan)
+    int64_t function;
+    const bool replayed = tpi_is_replayed(a->function, &function);
+    tp_function *f = find_function(ctx, function);
+    if (f && !f->pure.asked)
+        f->pure.asked = f->pure.stale = true;
+    if (!f || replayed || ctx->frame || f->running || f->options.eager || ctx->trap_nan)
         return NULL;
     return tpi_frame_open(f, &f->backward, at, 0, NULL) ? f : NULL;
 }

@@ -31,8 +31,6 @@
 #include "ir/body.h"
 #include "op/op.h"
 
-enum { TPI_CALL_SWEEP = -2 }; /* tpi_call_attrs.function of the sweep inside a TPI_CALL_BLOCK */
-
 /* A product whose right matrix waits for its gradient. */
 typedef struct tpi_product {
     const tp_tensor *node; /* here, or inside a call */

@@ -378,6 +378,19 @@ static bool give_out(tpi_sweep *s, tpi_sweep *in, const tp_tensor *call, int slo
 
 /* ---- from outside -------------------------------------------------------------------------------- */
 
+static bool refuse_replayed(const tpi_sweep *s, const tp_tensor *call)
+{
+    int64_t function;
+    if (!tpi_is_replayed(function_of(call), &function))
+        return true;
+    tpi_fail(
+        s->ctx, TPI_AT(call->file, call->line), "gradient", TP_E_STATE,
+        "a pure function was replayed here, which keeps nothing that a gradient from outside "
+        "could be computed from: ask for it inside the function, or call that once more, as "
+        "from now on such calls run C");
+    return false;
+}
+
 bool tpi_sweep_call_begin(tpi_call_sweep *c, tpi_sweep *s, const tp_tensor *call, int slot)
 {
     tp_ctx *ctx = s->ctx;
@@ -390,7 +403,7 @@ bool tpi_sweep_call_begin(tpi_call_sweep *c, tpi_sweep *s, const tp_tensor *call
     c->began = ctx->seq;
     c->hooks = started ? ctx->call_hooks : NULL;
     c->begun = c->hooks ? c->hooks->sweep_begin(ctx, call, s->at) : NULL;
-    return started && seed_inside(c);
+    return started && refuse_replayed(s, call) && seed_inside(c);
 }
 
 bool tpi_sweep_call_end(tpi_call_sweep *c, bool swept)

@@ -5,10 +5,23 @@
 
 #include "ir/graph_def.h"
 
-enum { TPI_CALL_BLOCK = -1 }; /* the number of all turns of blocks */
+/* Numbers that are no function's: of all turns of blocks, of the sweep inside one, and of the first function when its
+ * call was replayed, so that nothing inside is kept. */
+enum { TPI_CALL_BLOCK = -1, TPI_CALL_SWEEP = -2, TPI_CALL_REPLAYED = -3 };
 
 typedef struct tpi_call_attrs {
     int64_t function; /* a number for the reader of a graph */
 } tpi_call_attrs;
+
+static inline int64_t tpi_call_replayed(int64_t function)
+{
+    return TPI_CALL_REPLAYED - function;
+}
+/* Was it so? Then of that function. */
+static inline bool tpi_is_replayed(int64_t number, int64_t *function)
+{
+    *function = number <= TPI_CALL_REPLAYED ? TPI_CALL_REPLAYED - number : number;
+    return number <= TPI_CALL_REPLAYED;
+}
 
 #endif

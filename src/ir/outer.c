@@ -6,6 +6,7 @@
  * last assignment: then what it does read has the eager bits. The same holds for a node that was
  * once the variable itself (tp_graph_read, the result of tp_assign). */
 #include "ir/body.h"
+#include "ir/effects.h"
 
 #include <string.h>
 
@@ -188,8 +189,24 @@ static tp_tensor *lift_leaf(tp_graph *g, tpi_at at, tp_tensor *t)
 }
 
 /* What was recorded is computed again in the graph, of what the variables are there. */
+/* What a replay gave was computed from what is kept nowhere; NULL: t is no such call. */
+static tp_tensor *refuse_replayed(const tp_graph *g, tpi_at at, const tp_tensor *t)
+{
+    int64_t function;
+    if (t->op != &tpi_op_call ||
+        !tpi_is_replayed(((const tpi_call_attrs *)t->attrs)->function, &function))
+        return NULL;
+    return tpi_fail(
+        g->ctx, at, NULL, TP_E_STATE,
+        "what is read here a replayed call of a pure function gave, so that a graph "
+        "can't compute it again: tp_detach makes it a constant");
+}
+
 static tp_tensor *lift_recorded(tp_graph *g, tpi_at at, tp_tensor *t)
 {
+    tp_tensor *const failed = refuse_replayed(g, at, t);
+    if (failed)
+        return failed;
     tp_tensor *few[16], **in = few;
     const size_t bytes = (size_t)t->n_in * sizeof *in;
     if (t->n_in > 16)

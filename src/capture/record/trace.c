@@ -425,7 +425,7 @@ void tpi_traced_return(tpi_frame *fr, tpi_at at, int n, tp_tensor *const *out)
         t->ctx->stream != t->stream)
         tpi_traced_stop(fr, at, TPI_WHY_outside);
     t->stale = t->taped && !t->why && !t->partial && is_stale(fr, at, n, out);
-    if ((t->taped && !t->stale) || n > TPI_MAX_READ)
+    if ((t->taped && (!t->stale || fr->f->pure.asked)) || n > TPI_MAX_READ)
         tpi_traced_stop(fr, at, TPI_WHY_taped);
     if (is_aliased(t))
         tpi_traced_stop(fr, at, TPI_WHY_alias);

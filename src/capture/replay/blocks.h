@@ -132,9 +132,10 @@ bool tpi_flow_same_tensors(const tpi_flow *w, tp_tensor *const *in);
 
 /* ---- replay.c: what any replay does at its end -------------------------------------------- */
 
-/* A gradient of this result is refused, as it is of one that C computed: a variable that it needs has
- * been assigned. So the sweep finds an op on that variable, older than the write. False: memory is out. */
-bool tpi_flow_tape(const tpi_flow *w, tp_tensor *t);
+/* The value as a result of a call over all that it may have been computed from, of which no gradient is found: the first
+ * result makes the call. NULL: memory is out. */
+tp_tensor *tpi_flow_tape(const tpi_flow *w, tpi_at at, tp_tensor *const *in, tp_tensor *value,
+                         tp_tensor **call);
 /* The variable gets this memory, whose reference is taken over, or what is in it. */
 void tpi_take_value(tp_tensor *var, tpi_buf *buf);
 /* Results that were made since go again. */

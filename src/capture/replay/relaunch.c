@@ -421,6 +421,7 @@ static tp_tensor *result_of(const relaunching *r, int i)
 
 static bool make_results(const relaunching *r, tp_tensor **out)
 {
+    tp_tensor *call = NULL;
     for (int i = 0; i < r->k->n_out; i++) {
         const outcome *x = &r->k->results[i];
         for (int k = 0; k < i && !out[i]; k++)
@@ -429,7 +430,9 @@ static bool make_results(const relaunching *r, tp_tensor **out)
         if (out[i])
             continue;
         out[i] = result_of(r, i);
-        if (!out[i] || (x->taped && !tpi_flow_tape(r->k->w, out[i])))
+        if (out[i] && x->taped)
+            out[i] = tpi_flow_tape(r->k->w, r->at, r->in, out[i], &call);
+        if (!out[i])
             return false;
     }
     return true;

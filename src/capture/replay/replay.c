@@ -444,32 +444,44 @@ static tp_tensor *result_of(replay *r, const tpi_basic_block *b, int k)
     return t;
 }
 
-bool tpi_flow_tape(const tpi_flow *w, tp_tensor *t)
+/* Over all floats from outside: of which of them a value was computed is not known. */
+static tp_tensor *replayed_call(const tpi_flow *w, tpi_at at, tp_tensor *const *in)
 {
+    tpi_nodes operands = {.ctx = w->ctx};
     for (int i = 0; i < w->n_externs; i++) {
         const tpi_extern *e = &w->externs[i];
-        if (!e->assigned || !(e->tensor->flags & TPI_LEAF))
-            continue;
-        tp_tensor *in[] = {e->tensor, e->tensor};
-        if (!tpi_record(t, &tpi_op_mul, 2, in, NULL, 0))
-            return false;
-        t->flags |= TPI_REQUIRES;
-        t->from = t->since = 0;
-        break;
+        if (e->from != TPI_FROM_MADE && e->tensor->dtype >= TP_F32)
+            tpi_nodes_push(&operands, e->from == TPI_FROM_ARG ? in[e->arg] : e->tensor);
     }
-    return true;
+    tp_tensor *call = operands.failed ? NULL
+                                      : tpi_call_new(at, tpi_call_replayed(w->f->serial),
+                                                     operands.n, operands.v);
+    tpi_nodes_free(&operands);
+    return call;
+}
+
+tp_tensor *tpi_flow_tape(const tpi_flow *w, tpi_at at, tp_tensor *const *in, tp_tensor *value,
+                         tp_tensor **call)
+{
+    value->from = value->since = 0; /* the call tells */
+    *call = *call ? *call : replayed_call(w, at, in);
+    tp_tensor *t = *call ? tpi_call_result(at, value, *call) : NULL;
+    return t && t->status == TP_OK ? t : NULL;
 }
 
 static bool make_results(replay *r, const tpi_basic_block *b, tp_tensor **out)
 {
     const tpi_node *ret = &r->w->nodes[b->nodes[b->n_nodes - 1]];
+    tp_tensor *call = NULL;
     for (int i = 0; i < b->n_ends; i++) {
         for (int k = 0; k < i && !out[i]; k++)
             out[i] = b->ends[k] == b->ends[i] ? out[k] : NULL;
         if (out[i])
             continue;
         out[i] = result_of(r, b, i);
-        if (!out[i] || (ret->item->seen[i] && !tpi_flow_tape(r->w, out[i])))
+        if (out[i] && ret->item->seen[i])
+            out[i] = tpi_flow_tape(r->w, r->at, r->in, out[i], &call);
+        if (!out[i])
             return give_up(r, r->at, "out of memory");
     }
     return true;

@@ -185,6 +185,120 @@ static void gradients(bed *b)
     }
 }
 
+/* The gradient of what a training step returned, for what the way back does not read: functions that are asked for one
+ * are not replayed. */
+BODY(shifted)
+{
+    world *s = user;
+    s->ran++;
+    tp_tensor *of_v = tp_mean(tp_square(tp_add(in[0], s->v)), TP_ALL, false);
+    tp_tensor *loss = tp_add(of_v, tp_mean(tp_square(s->w), TP_ALL, false));
+    tp_tensor *done = tp_optimizer_step(s->o, loss);
+    out[0] = tp_failed(done) ? done : loss;
+}
+
+static void asked_from_outside(bed *b)
+{
+    world s;
+    prepare(&s, b);
+    tp_function *f = make_pure(b, "shifted", shifted, &s);
+    for (int i = 0; i < 12; i++) {
+        tp_tensor *loss = call1(f, pattern(b->tp, TP_DIMS(4, 2), 0.1 * i));
+        note(b, "dv", tp_grad(loss, s.v));
+        note_error(b, "of v");
+        note(b, "dw", tp_grad(loss, s.w));
+        note_error(b, "of w");
+    }
+}
+
+typedef tp_tensor *(*question)(const world *s, tp_tensor *loss, tp_tensor *x);
+
+/* Where replays have begun the first one is refused, and says so: then it is as eagerly. */
+static void refused_once(bed *b, question ask)
+{
+    world s;
+    prepare(&s, b);
+    tp_function *f = make_pure(b, "shifted", shifted, &s);
+    for (int i = 0; i < 20; i++) {
+        const int64_t before = s.ran;
+        tp_tensor *x = pattern(b->tp, TP_DIMS(4, 2), 0.1 * i), *loss = call1(f, x);
+        note(b, "loss", tp_detach(loss));
+        if (i == 6)
+            settle(b);
+        if (i < 9)
+            continue;
+        if (i == 9)
+            EXPECT_RAN(&s, 6);
+        tp_tensor *d = ask(&s, loss, x);
+        if (s.ran != before) {
+            note(b, "asked", i == 9 ? x : d);
+            continue;
+        }
+        assert_int_equal(i, 9);
+        assert_true(tp_failed(d));
+        assert_int_equal(tp_error(b->tp), TP_E_STATE);
+        if (!strstr(tp_error_message(b->tp), "replayed"))
+            fail_msg("%s: %s", b->way->name, tp_error_message(b->tp));
+        tp_clear_error(b->tp);
+        note(b, "asked", x);
+    }
+}
+
+static tp_tensor *of_shift(const world *s, tp_tensor *loss, tp_tensor *x)
+{
+    (void)x;
+    return tp_grad(loss, s->v);
+}
+
+static tp_tensor *of_later_sum(const world *s, tp_tensor *loss, tp_tensor *x)
+{
+    return tp_grad(tp_add(tp_square(loss), tp_mean(tp_mul(x, s->v), TP_ALL, false)), s->v);
+}
+
+/* Marked after the call that read it. */
+static tp_tensor *of_argument(const world *s, tp_tensor *loss, tp_tensor *x)
+{
+    (void)s;
+    return tp_grad(loss, tp_require_grad(x));
+}
+
+static void asked_late(bed *b)
+{
+    refused_once(b, of_shift);
+    refused_once(b, of_later_sum);
+    refused_once(b, of_argument);
+}
+
+/* A graph takes in what a loss was computed from: of a replay it can't. */
+static void read_by_a_graph(bed *b)
+{
+    world s;
+    prepare(&s, b);
+    tp_function *f = make_pure(b, "shifted", shifted, &s);
+    tp_tensor *x = pattern(b->tp, TP_DIMS(4, 2), 0.1), *loss = NULL;
+    int64_t before = 0;
+    for (int i = 0; i < 12; i++) {
+        before = s.ran;
+        loss = call1(f, x);
+        if (i == 6)
+            settle(b);
+    }
+    tp_graph *g = tp_graph_new(b->tp);
+    tp_tensor *in = tp_placeholder(g, "in", TP_F32, TP_DIMS(1)), *out = NULL;
+    if (s.ran == before) {
+        assert_true(tp_failed(tp_add(in, loss)));
+        assert_int_equal(tp_error(b->tp), TP_E_STATE);
+        if (!strstr(tp_error_message(b->tp), "tp_detach"))
+            fail_msg("%s: %s", b->way->name, tp_error_message(b->tp));
+        tp_clear_error(b->tp);
+    }
+    tp_name(tp_add(in, tp_detach(loss)), "sum");
+    const tp_feed feed = {"in", pattern(b->tp, TP_DIMS(1), 1)};
+    tp_graph_run(g, 1, &feed, 1, (const char *const[]){"sum"}, &out);
+    note(b, "sum", out);
+    tp_graph_free(g);
+}
+
 /* A variable is assigned, and used after it: its gradient is asked from outside. */
 BODY(assigning)
 {
@@ -554,6 +668,9 @@ int main(void)
         ATTACK(constants),
         ATTACK(steps),
         ATTACK(gradients),
+        ATTACK(asked_from_outside),
+        ATTACK(asked_late),
+        ATTACK(read_by_a_graph),
         ATTACK(assigned_before),
         ATTACK(left_gradients),
         ATTACK(watched),
