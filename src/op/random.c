@@ -41,7 +41,9 @@ static const tpi_attr table[] = {
     {"lo",                          TPI_ATTR_INT, offsetof(tpi_random_attrs, lo)},
     {"hi",   TPI_ATTR_INT, offsetof(tpi_random_attrs, hi)},
     {"stream",                        TPI_ATTR_INT, offsetof(tpi_random_attrs, stream)},
-    {0                       },
+    {"apart",                        TPI_ATTR_DIMS, offsetof(tpi_random_attrs, apart)},
+    {"moves", TPI_ATTR_DIM, offsetof(tpi_random_attrs, moves)},
+    {0                         },
 };
 
 static tp_tensor *refuse_whole(tp_ctx *ctx, tpi_at at, const tpi_random_attrs *r)
@@ -98,8 +100,16 @@ static bool random_infer(tpi_infer *q)
         return tpi_refuse(q, TP_E_VALUE, "stream 2^64 - 1 is that of tp_split_seed");
     if (r->shape.n < 0 || r->shape.n > TP_MAX_RANK)
         return tpi_refuse(q, TP_E_SHAPE, "%lld axes", (long long)r->shape.n);
+    if (r->apart.n < 0 || r->apart.n > r->shape.n)
+        return tpi_refuse(q, TP_E_SHAPE, "%lld distances between rows of %lld axes",
+                          (long long)r->apart.n, (long long)r->shape.n);
     if (refuse_numbers(q->ctx, q->at, r, &q->failed))
         return false;
+    for (int64_t i = 0; i < r->apart.n; i++)
+        if (!tpi_dim_is_size(q->dims, r->apart.v[i]))
+            return tpi_refuse(q, TP_E_SHAPE, "%lld is no distance", (long long)r->apart.v[i]);
+    if (!tpi_dim_is_size(q->dims, r->moves))
+        return tpi_refuse(q, TP_E_SHAPE, "%lld is no distance", (long long)r->moves);
     for (int64_t i = 0; i < r->shape.n; i++)
         if (!tpi_dim_is_size(q->dims, r->shape.v[i]))
             return tpi_refuse(q, TP_E_SHAPE, "%lld is no size", (long long)r->shape.v[i]);
@@ -136,19 +146,24 @@ int tpi_random_per(const tpi_random_attrs *a)
     return a->dtype == TP_F32 ? 4 : 2;
 }
 
-int64_t tpi_random_counters(const tpi_random_attrs *a, int64_t count)
+int64_t tpi_random_moves(tpi_dims *dims, const tpi_random_attrs *a, int rank,
+                         const int64_t *shape)
 {
-    const int64_t per = tpi_random_per(a);
-    return count / per + (count % per != 0);
+    const int per = tpi_random_per(a);
+    return a->apart.n
+               ? a->moves
+               : tpi_dim_div(dims,
+                             tpi_dim_add(dims, tpi_sizes_product(dims, rank, shape), per - 1),
+                             per);
 }
 
-tpi_random_attrs tpi_random_position(const tpi_random_attrs *a, tp_ctx *ctx, int64_t count)
+tpi_random_attrs tpi_random_position(const tpi_random_attrs *a, tp_ctx *ctx)
 {
     tpi_random_attrs placed = *a;
     placed.seed = (int64_t)ctx->seed;
     uint64_t *position = tpi_stream_position(ctx, (uint64_t)a->stream);
     placed.at = (int64_t)*position;
-    *position += (uint64_t)tpi_random_counters(a, count);
+    *position += (uint64_t)tpi_random_moves(NULL, a, (int)a->shape.n, a->shape.v);
     return placed;
 }
 
@@ -161,16 +176,13 @@ static tp_tensor *draw(tp_ctx *ctx, tpi_at at, tpi_random_attrs *r)
         refuse_numbers(ctx, at, r, &y))
         return y;
     if (ctx->frame) {
-        int64_t count = 1;
-        for (int64_t i = 0; i < r->shape.n; i++)
-            count *= r->shape.v[i];
-        const tpi_random_attrs placed = tpi_random_position(r, ctx, count);
+        const tpi_random_attrs placed = tpi_random_position(r, ctx);
         return ctx->frame_rules->apply(ctx, at, &tpi_op_random, 0, NULL, &placed, false);
     }
     y = tpi_tensor_new(ctx, at, (tp_dtype)r->dtype, (int)r->shape.n, r->shape.v);
     if (y->status != TP_OK)
         return y;
-    const tpi_random_attrs placed = tpi_random_position(r, ctx, tpi_count(y));
+    const tpi_random_attrs placed = tpi_random_position(r, ctx);
     tpi_run run = {.op = &tpi_op_random, .ctx = ctx, .at = at, .attrs = &placed, .out = y};
     return tpi_run_op(&run) ? y : run.failed;
 }

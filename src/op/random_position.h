@@ -2,7 +2,7 @@
  *
  * A node of a graph has a stream, and no position yet. At each run the executor gives every random node, read or
  * not (ir/body.h), in program order, the context's seed and its stream's position, and moves that on by
- * tpi_random_counters: then a run draws the bits that the same calls draw eagerly. */
+ * tpi_random_moves: then a run draws the bits that the same calls draw eagerly. */
 #ifndef TAPIR_DRAW_H
 #define TAPIR_DRAW_H
 
@@ -22,18 +22,23 @@ typedef struct tpi_random_attrs {
     int64_t seed, at; /* in a graph: 0, and a negative number that no other node has */
     int64_t lo, hi;
     int64_t stream; /* its bits */
+    /* Of draws for many samples (transform/draws.c) by each of the first axes: so many positions from one row to the next.
+     * Where there are some the stream moves on by `moves`; else all is one row, and it moves to where that ends. */
+    tpi_list apart;
+    int64_t moves;
 } tpi_random_attrs;
 
-/* Where seed and position are among the flattened attributes. */
-enum { TPI_RANDOM_SEED = 13, TPI_RANDOM_AT = 14 };
+/* Where seed, position and what follows on numbers are among the flattened attributes. */
+enum { TPI_RANDOM_SEED = 13, TPI_RANDOM_AT = 14, TPI_RANDOM_APART = 18 };
 
 /* Elements that one position makes: four words are four floats, two doubles, or as many whole numbers as
  * philox.h (tpk_draw_i64) says. */
 int tpi_random_per(const tpi_random_attrs *a);
-/* Positions that `count` elements take. */
-int64_t tpi_random_counters(const tpi_random_attrs *a, int64_t count);
-/* Attributes for one run of the node, whose result has `count` elements; its stream moves on. */
-tpi_random_attrs tpi_random_position(const tpi_random_attrs *a, tp_ctx *ctx, int64_t count);
+/* By how many positions a draw of that shape moves its stream, as a size; TPI_NO_DIM: too many, or no memory. */
+int64_t tpi_random_moves(tpi_dims *dims, const tpi_random_attrs *a, int rank,
+                         const int64_t *shape);
+/* Attributes for one draw, from those without symbols; its stream moves on. */
+tpi_random_attrs tpi_random_position(const tpi_random_attrs *a, tp_ctx *ctx);
 
 /* Gives the context a position for the stream, 0 at first; false: no memory. What was made by calls has one: that of a
  * graph's nodes is asked for when a program is made, since a graph may come from a file. */

@@ -96,18 +96,25 @@ static void put_views(tpi_render *r, const tpi_call_code *c)
     tpi_str_put(&r->body, ";\n");
 }
 
-/* The next draw of the run is behind this one, as tpi_random_counters says. */
+/* The next draw of the run is behind this one, as tpi_random_moves says. */
 static void put_moving_on(tpi_render *r, const tp_tensor *t)
 {
-    const int per = tpi_random_per(t->attrs);
+    const tpi_random_attrs *a = t->attrs;
+    const int per = tpi_random_per(a), stream = 1 + tpi_plan_stream(r->plan, t);
+    if (a->apart.n) {
+        tpi_str_printf(&r->body, "    random[%d] += ", stream);
+        tpi_render_any_size(r, a->moves);
+        tpi_str_put(&r->body, ";\n");
+        return;
+    }
     tpi_str_put(&r->body, "    const int64_t drawn = (int64_t)1");
     for (int i = 0; i < t->rank; i++) {
         tpi_str_put(&r->body, " * (");
         tpi_render_any_size(r, t->shape[i]);
         tpi_str_put(&r->body, ")");
     }
-    tpi_str_printf(&r->body, ";\n    random[%d] += drawn / %d + (drawn %% %d != 0);\n",
-                   1 + tpi_plan_stream(r->plan, t), per, per);
+    tpi_str_printf(&r->body, ";\n    random[%d] += drawn / %d + (drawn %% %d != 0);\n", stream,
+                   per, per);
 }
 
 /* May be a size, unless it is any number. */
@@ -139,7 +146,7 @@ static void put_attrs(tpi_render *r, const tpi_call_code *c)
         else if (c->draws_next && i == TPI_RANDOM_AT)
             tpi_str_printf(&r->body, "random[%s]", NUMBER(at));
         else
-            put_attr(r, attr[i], c->draws_next && i > TPI_RANDOM_AT);
+            put_attr(r, attr[i], c->draws_next && i > TPI_RANDOM_AT && i < TPI_RANDOM_APART);
     }
     tpi_str_put(&r->body, n ? "};\n" : "0};\n");
     if (c->draws_next && whole)

@@ -102,11 +102,7 @@ static void set_random(const tpi_session *s)
         const tp_tensor *t = p->graph->nodes[p->plan->kernels[i].root];
         if (!t->op->draws)
             continue;
-        int64_t shape[TP_MAX_RANK], n = 1;
-        tpi_program_shape(p, t, shape);
-        for (int a = 0; a < t->rank; a++)
-            n *= shape[a];
-        const tpi_random_attrs placed = tpi_session_draw(s, t, n);
+        const tpi_random_attrs placed = tpi_session_draw(s, t);
         p->random[at++] = placed.seed;
         p->random[at++] = placed.at;
     }

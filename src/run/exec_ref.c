@@ -77,15 +77,8 @@ static tp_tensor *compute(walk *w, const tp_tensor *node)
     if (!may_go_on(p, node, shape))
         return NULL;
     tpi_program_attrs(p, node, attrs);
-    if (node->op->draws) {
-        int64_t n = 1;
-        for (int i = 0; i < node->rank; i++)
-            n *= shape[i];
-        const tpi_random_attrs placed = tpi_session_draw(w->s, node, n);
-        tpi_random_attrs *own = (tpi_random_attrs *)(void *)attrs;
-        own->seed = placed.seed;
-        own->at = placed.at;
-    }
+    if (node->op->draws)
+        *(tpi_random_attrs *)(void *)attrs = tpi_session_draw(w->s, node);
     tp_tensor *out = tpi_tensor(p->ctx, at, (tp_dtype)node->dtype, node->rank, shape);
     if (node->n_in > 16)
         in = tpi_take(&p->ctx->mem, in_bytes);

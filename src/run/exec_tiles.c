@@ -19,12 +19,8 @@ static bool run_call(const tpi_session *s, tpi_call_code *c)
         tpi_copy_out(c->in[0], out->data);
         return true;
     }
-    if (c->draws_next) {
-        const tpi_random_attrs placed = tpi_session_draw(s, t, tpi_count(out));
-        tpi_random_attrs *own = c->attrs;
-        own->seed = placed.seed;
-        own->at = placed.at;
-    }
+    if (c->draws_next)
+        *(tpi_random_attrs *)c->attrs = tpi_session_draw(s, t);
     tpi_run r = {.op = t->op,
                  .ctx = p->ctx,
                  .at = TPI_AT(t->file, t->line),

@@ -55,12 +55,12 @@ static tp_tensor *along(const jvp *c, const tpi_one_body *one, tp_tensor **out)
 {
     tp_ctx *ctx = c->of.in[0]->ctx;
     tpi_bump memory = TPI_BUMP(&ctx->mem);
-    const tpi_transform f = {.rules = &tpi_tangent_rules,
-                             .ctx = ctx,
-                             .at = c->of.at,
-                             .around = tpi_one_around(one),
-                             .memory = &memory,
-                             .draws_once = true};
+    tpi_transform f = {.rules = &tpi_tangent_rules,
+                       .ctx = ctx,
+                       .at = c->of.at,
+                       .around = tpi_one_around(one),
+                       .memory = &memory,
+                       .draws_once = true};
     tp_tensor *failed, **dout = out + c->of.n_out;
     const tpi_image *y = tpi_one_images(one, &f, image_of, c, &failed);
     for (int i = 0; i < c->of.n_out && y; i++) {
@@ -247,13 +247,13 @@ static tp_tensor *all_rows(jacobian *j, const tpi_one_body *one, tp_tensor **out
                         "the result has %d axes and the argument %d: more than %d together",
                         j->rank, x->rank, TP_MAX_RANK - (x->rank == 0));
     tpi_bump memory = TPI_BUMP(&ctx->mem);
-    const tpi_transform f = {.rules = &tpi_many_rules,
-                             .ctx = ctx,
-                             .at = at,
-                             .around = tpi_one_around(one),
-                             .memory = &memory,
-                             .samples = tpi_sizes_product(tpi_dims_of(x), j->rank, j->shape),
-                             .draws_once = true};
+    tpi_transform f = {.rules = &tpi_many_rules,
+                       .ctx = ctx,
+                       .at = at,
+                       .around = tpi_one_around(one),
+                       .memory = &memory,
+                       .samples = tpi_sizes_product(tpi_dims_of(x), j->rank, j->shape),
+                       .draws_once = true};
     tp_tensor *failed;
     j->rows = identity(j, f.samples);
     const tpi_image *dx = tpi_one_images(one, &f, image_of_all, j, &failed);

@@ -149,7 +149,7 @@ static tpi_image captured(const tpi_one_body *b, int k)
                                    : outer}; /* all that is concrete is a source */
 }
 
-tpi_image *tpi_one_images(const tpi_one_body *b, const tpi_transform *f,
+tpi_image *tpi_one_images(const tpi_one_body *b, tpi_transform *f,
                           tpi_image (*image)(const void *user, int i), const void *user,
                           tp_tensor **failed)
 {
@@ -160,7 +160,9 @@ tpi_image *tpi_one_images(const tpi_one_body *b, const tpi_transform *f,
     for (int i = 0; i < body->n_params && !*failed; i++)
         all[body->params[i]->index] =
             i < b->n_in || !body->outers[i] ? image(user, i) : captured(b, i);
+    *failed = *failed ? *failed : tpi_sample_draws_find(f, body);
     *failed = *failed ? *failed : tpi_transform_body(f, body, all);
+    *failed = *failed ? *failed : tpi_sample_draws_end(f);
     for (int i = 0; i < body->n_outputs && !*failed; i++)
         out[i] = all[body->outputs[i]->index];
     return *failed ? NULL : out;

@@ -35,7 +35,7 @@ tp_tensor *tpi_one_open(const tpi_one_call *c,
 void tpi_one_close(const tpi_one_body *b);
 /* The images of its outputs, in f's memory. `image`: of param i, an argument or one that stands for nothing outside. NULL,
  * and *failed is the failed tensor. */
-tpi_image *tpi_one_images(const tpi_one_body *b, const tpi_transform *f,
+tpi_image *tpi_one_images(const tpi_one_body *b, tpi_transform *f,
                           tpi_image (*image)(const void *user, int i), const void *user,
                           tp_tensor **failed);
 /* The graph in which what stands for its nodes is put; NULL: none. */

@@ -28,6 +28,14 @@ typedef struct tpi_transform_rules {
     tpi_image (*mark)(const tpi_transform *f, tpi_image v);
 } tpi_transform_rules;
 
+/* By how many positions one sample moves each stream that the function draws from. */
+typedef struct tpi_sample_draws {
+    int n;
+    struct tpi_sample_stream {
+        int64_t stream, positions; /* a size */
+    } * v;
+} tpi_sample_draws;
+
 struct tpi_transform {
     const tpi_transform_rules *rules;
     tp_ctx *ctx;
@@ -35,7 +43,8 @@ struct tpi_transform {
     tp_graph *around; /* in which nodes are put; NULL: all is concrete */
     tpi_bump *memory; /* of what lives as long as the call */
     int64_t samples;  /* of tp_vmap: how many; a size */
-    bool draws_once;  /* what the function draws serves for all */
+    bool draws_once;  /* what the function draws serves for all; */
+    tpi_sample_draws draws; /* else of all that it draws */
 };
 
 /* All that outputs of the body need, from the images of its params, by node. NULL, or the failed tensor. */
@@ -43,7 +52,12 @@ tp_tensor *tpi_transform_body(const tpi_transform *f, const tpi_body *body, tpi_
 /* A block: sets image[].outputs. NULL, or the failed tensor (transform_block.c). */
 tp_tensor *tpi_transform_block(const tpi_transform *f, const tp_tensor *block,
                                tpi_image *image);
-extern const char tpi_transform_draws[]; /* why a draw is refused, unless it is done once */
+/* Sets f->draws; NULL, or the failed tensor: values decide how many there are (draws.c). */
+tp_tensor *tpi_sample_draws_find(tpi_transform *f, const tpi_body *body);
+/* A random node for all samples; unless draws are done once it is marked. Never NULL. */
+tp_tensor *tpi_sample_draw(const tpi_transform *f, const tp_tensor *node, tpi_at at);
+/* After all of them: moves the streams on. NULL, or the failed tensor. */
+tp_tensor *tpi_sample_draws_end(const tpi_transform *f);
 
 /* As an operand of what is computed now: in a graph a node of it. */
 tp_tensor *tpi_transform_here(const tpi_transform *f, tpi_at at, tp_tensor *t);

@@ -1,10 +1,5 @@
 #include "op/op.h"
-#include "op/random_position.h"
 #include "transform/rules.h"
-
-const char tpi_transform_draws[] =
-    "the function draws random numbers: draw them before, for all samples, and pass them as an "
-    "argument; or ask for the same numbers for all (same_draws)";
 
 tp_tensor *tpi_transform_here(const tpi_transform *f, tpi_at at, tp_tensor *t)
 {
@@ -15,14 +10,6 @@ tp_tensor *tpi_transform_here(const tpi_transform *f, tpi_at at, tp_tensor *t)
 tp_tensor *tpi_transform_same(const tp_tensor *node, tpi_at at, tp_tensor *const *x)
 {
     return tpi_apply(at, node->op, node->n_in, x, node->attrs);
-}
-
-static tp_tensor *draw(const tpi_transform *f, const tp_tensor *t, tpi_at at)
-{
-    return f->draws_once
-               ? tpi_random_again(at, f->ctx, f->ctx->tracing ? f->ctx->tracing : f->around,
-                                  t->attrs)
-               : tpi_fail(f->ctx, at, f->rules->what, TP_E_STATE, "%s", tpi_transform_draws);
 }
 
 static tp_tensor *refuse_effect(const tpi_transform *f, const tp_tensor *t, tpi_at at)
@@ -39,7 +26,7 @@ static tpi_image compute(const tpi_transform *f, const tp_tensor *t, tpi_at at,
 {
     tpi_image to = {0};
     if (t->op->draws)
-        to.t = draw(f, t, at);
+        to = (tpi_image){.t = tpi_sample_draw(f, t, at), .marked = !f->draws_once};
     else if (t->op->kind == TPI_EFFECT)
         to.t = refuse_effect(f, t, at);
     if (to.t)

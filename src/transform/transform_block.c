@@ -41,6 +41,8 @@ static bool *marks_through(const tpi_transform *f, const tpi_body *body, const b
             is[i] = blocks[block->index].outputs[tpi_index_of(t)];
         else if (inside)
             is[i] = is[inside->index];
+        else if (t->op->draws)
+            is[i] = !f->draws_once;
         else
             for (int k = 0; k < t->n_in && t->op->kind != TPI_SOURCE; k++)
                 is[i] |= is[t->in[k]->index] && f->rules->shows(t);
@@ -430,8 +432,6 @@ static tp_tensor *refuse(const run *r)
     if (tpi_node_draws(r->block) && r->is.pred)
         return tpi_fail(ctx, r->at, what, TP_E_STATE,
                         "the block draws random numbers, and samples go different ways in it");
-    if (tpi_node_draws(r->block) && !r->f->draws_once)
-        return tpi_fail(ctx, r->at, what, TP_E_STATE, "%s", tpi_transform_draws);
     if (a && a->has_pred && (a->counted || a->n_slices || a->n_stacked))
         return tpi_fail(ctx, r->at, what, TP_E_STATE,
                         "the loop keeps something of each turn, and values decide how many "

@@ -102,13 +102,13 @@ static tp_tensor *run_all(const call *c, const tpi_one_body *one, int64_t sample
                           tp_tensor **out)
 {
     tpi_bump memory = TPI_BUMP(&c->of.in[0]->ctx->mem);
-    const tpi_transform f = {.rules = &tpi_many_rules,
-                             .ctx = c->of.in[0]->ctx,
-                             .at = c->of.at,
-                             .around = tpi_one_around(one),
-                             .memory = &memory,
-                             .samples = samples,
-                             .draws_once = c->opt && c->opt->same_draws};
+    tpi_transform f = {.rules = &tpi_many_rules,
+                       .ctx = c->of.in[0]->ctx,
+                       .at = c->of.at,
+                       .around = tpi_one_around(one),
+                       .memory = &memory,
+                       .samples = samples,
+                       .draws_once = c->opt && c->opt->same_draws};
     tp_tensor *failed;
     const tpi_image *y = tpi_one_images(one, &f, image_of, c, &failed);
     for (int i = 0; i < c->of.n_out && y; i++)

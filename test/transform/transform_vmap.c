@@ -1,53 +1,6 @@
 /* tp_vmap: what is shared, per-sample gradients, gradients through it, blocks that each sample goes through in its own
  * way, captured functions, graphs and programs, and what it refuses. */
-#include "common/unit.h"
-#include "tapir/tapir.h"
-
-#include <math.h>
-
-static tp_tensor *numbers(tp_ctx *tp, int rank, const int64_t *shape, double from)
-{
-    int64_t n = 1;
-    for (int i = 0; i < rank; i++)
-        n *= shape[i];
-    float *v = malloc((size_t)n * sizeof *v + 1);
-    assert_non_null(v);
-    for (int64_t i = 0; i < n; i++)
-        v[i] = (float)(from + sin((double)i * 1.7));
-    tp_tensor *t = tp_tensor_new(tp, TP_F32, rank, shape, v);
-    free(v);
-    return t;
-}
-
-static void expect_same(tp_tensor *got, tp_tensor *want)
-{
-    tp_ctx *tp = tp_ctx_of(tp_failed(got) ? want : got);
-    if (tp_failed(got) || tp_failed(want))
-        fail_msg("failed: %s", tp_error_message(tp));
-    got = tp_contiguous(got);
-    want = tp_contiguous(want);
-    assert_int_equal(tp_dtype_of(got), tp_dtype_of(want));
-    assert_int_equal(tp_count(got), tp_count(want));
-    for (int64_t i = 0; i < tp_count(got); i++)
-        if (memcmp((const char *)tp_data(got) + i * (int64_t)tp_dtype_size(tp_dtype_of(got)),
-                   (const char *)tp_data(want) + i * (int64_t)tp_dtype_size(tp_dtype_of(got)),
-                   tp_dtype_size(tp_dtype_of(got))) != 0)
-            fail_msg("element %d differs: %g, %g", (int)i,
-                     (double)((const float *)tp_data(got))[i],
-                     (double)((const float *)tp_data(want))[i]);
-}
-
-/* f of each sample of x alone, one after the other. */
-static tp_tensor *each(tp_body f, void *user, tp_tensor *x)
-{
-    tp_tensor *y[64];
-    const int n = (int)tp_dim(x, 0);
-    for (int i = 0; i < n; i++) {
-        tp_tensor *one = tp_select(x, 0, i);
-        f(user, 1, &one, 1, &y[i]);
-    }
-    return tp_stack(n, y, 0);
-}
+#include "samples.h"
 
 /* ---- networks ------------------------------------------------------------------------------------- */
 
@@ -412,7 +365,7 @@ static void what_is_no_sample_is_repeated(void **state)
     expect_same(tp_vmap_apply(constant, c, 1, &x, NULL), tp_broadcast(c, TP_DIMS(5, 3)));
 }
 
-typedef enum wrong { READS, ASSIGNS, DRAWS, NOTHING, STACKS, DEEPENS } wrong;
+typedef enum wrong { READS, ASSIGNS, NOTHING, STACKS, DEEPENS } wrong;
 typedef struct mistake {
     wrong what;
     tp_tensor *v;
@@ -428,8 +381,6 @@ static void mistaken(void *user, int n_in, tp_tensor *const *in, int n_out, tp_t
         out[0] = tp_mul(x, tp_item(tp_sum(x, TP_ALL, false)));
     if (m->what == ASSIGNS)
         out[0] = tp_assign(m->v, x);
-    if (m->what == DRAWS)
-        out[0] = tp_add(x, tp_uniform_like(x, 0, 1));
     if (m->what == DEEPENS)
         out[0] = tp_reshape(x, TP_DIMS(1, 1, 1, 1, 1, 1, 2, 2));
     if (m->what == STACKS) {
@@ -453,7 +404,6 @@ static void mistakes_are_told(void **state)
     } told[] = {
         {READS,   TP_E_SYMBOLIC, "symbolic"                          },
         {ASSIGNS, TP_E_STATE,    "assigns a variable"                },
-        {DRAWS,   TP_E_STATE,    "draws random numbers"              },
         {NOTHING, TP_E_NULL,     "result 0 was not set"              },
         {STACKS,  TP_E_STATE,    "samples may have different numbers"},
         {DEEPENS, TP_E_AXIS,     "more than 8 axes"                  },
@@ -476,51 +426,6 @@ static void mistakes_are_told(void **state)
     EXPECT_ERROR_WITH(tp, TP_E_NULL, "the function is NULL");
     assert_int_equal(tp_vmap(loss, NULL, 1, &x, 0, NULL, NULL), TP_E_NULL);
     tp_clear_error(tp);
-}
-
-/* The same numbers for all, on request: those that one sample alone draws. */
-static void drawn_once(void **state)
-{
-    tp_ctx *tp = *state;
-    tp_tensor *x = numbers(tp, 2, (int64_t[]){3, 4}, 0), *y[3];
-    mistake m = {.what = DRAWS};
-    tp_seed(tp, 7);
-    tp_tensor *got = tp_vmap_apply(mistaken, &m, 1, &x, &(tp_vmap_options){.same_draws = true});
-    for (int i = 0; i < 3; i++) {
-        tp_tensor *one = tp_select(x, 0, i);
-        tp_seed(tp, 7);
-        mistaken(&m, 1, &one, 1, &y[i]);
-    }
-    expect_same(got, tp_stack(3, y, 0));
-}
-
-/* A draw that nothing reads is made all the same, in its place. */
-static void second_draw(void *user, int n_in, tp_tensor *const *in, int n_out, tp_tensor **out)
-{
-    (void)user, (void)n_in, (void)n_out;
-    (void)tp_uniform_like(in[0], 0, 1);
-    out[0] = tp_add(in[0], tp_uniform_like(in[0], 0, 1));
-}
-
-static void draws_keep_their_places(void **state)
-{
-    tp_ctx *tp = *state;
-    tp_tensor *x = numbers(tp, 2, (int64_t[]){3, 4}, 0), *y[3], *value, *tangent, *after;
-    for (int i = 0; i < 3; i++) {
-        tp_tensor *one = tp_select(x, 0, i);
-        tp_seed(tp, 7);
-        second_draw(NULL, 1, &one, 1, &y[i]);
-    }
-    after = tp_uniform(tp, TP_F32, TP_DIMS(3), 0, 1);
-    tp_seed(tp, 7);
-    expect_same(tp_vmap_apply(second_draw, NULL, 1, &x, &(tp_vmap_options){.same_draws = true}),
-                tp_stack(3, y, 0));
-    expect_same(tp_uniform(tp, TP_F32, TP_DIMS(3), 0, 1), after);
-    tp_tensor *one = tp_select(x, 0, 2);
-    tp_seed(tp, 7);
-    assert_int_equal(tp_jvp(second_draw, NULL, 1, &one, &one, 1, &value, &tangent), TP_OK);
-    expect_same(value, y[2]);
-    expect_same(tp_uniform(tp, TP_F32, TP_DIMS(3), 0, 1), after);
 }
 
 /* ---- memory ---------------------------------------------------------------------------------------------------- */
@@ -571,8 +476,6 @@ int main(void)
         CASE(no_samples),
         CASE(what_is_no_sample_is_repeated),
         CASE(mistakes_are_told),
-        CASE(drawn_once),
-        CASE(draws_keep_their_places),
         cmocka_unit_test(memory_runs_out),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);

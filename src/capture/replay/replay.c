@@ -191,10 +191,7 @@ static void draw_all(const replay *r, const tpi_basic_block *b, struct tpi_draw 
         const tpi_node *node = &r->w->nodes[b->nodes[i]];
         if (!tpi_is_draw(node->op))
             continue;
-        int64_t count = 1;
-        for (int a = 0; a < node->rank; a++)
-            count *= node->item->shape[a];
-        const tpi_random_attrs placed = tpi_random_position(node->attrs, r->ctx, count);
+        const tpi_random_attrs placed = tpi_random_position(node->attrs, r->ctx);
         if (draws)
             draws[d] = (struct tpi_draw){-1 - d, placed.seed, placed.at};
         d++;

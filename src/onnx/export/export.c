@@ -84,12 +84,10 @@ static void place_random(tpi_export *x, const tp_tensor *t)
 {
     if (t->op->code != TPI_OP_random || x->now.place[t->index] != -1)
         return;
-    const int64_t per = tpi_random_per(t->attrs);
-    int64_t count = tpi_size_product(x, t->rank, t->shape);
-    count = tpi_dim_div(x->now.g->dims, tpi_dim_add(x->now.g->dims, count, per - 1), per);
+    const int64_t moves = tpi_random_moves(x->now.g->dims, t->attrs, t->rank, t->shape);
     int64_t *drawn = &x->now.drawn[tpi_random_stream_of(x, t)].n;
     x->now.place[t->index] = *drawn;
-    *drawn = tpi_dim_add(x->now.g->dims, *drawn, count);
+    *drawn = tpi_dim_add(x->now.g->dims, *drawn, moves);
 }
 
 /* Small constants without a name are one when they are equal. */

@@ -54,15 +54,34 @@ static tpi_val exclusive_or(tpi_export *x, tpi_val a, tpi_val b, tpi_val c)
     return tpi_of_bits(x, tpi_put(x, "Mod", TPI_V(sum, number(x, 2))), 32);
 }
 
-/* Words [n, 4] of the n blocks that begin at `first` (i64[1]). A round is
- *     c0, c2 = hi(c2 M1) ^ c1 ^ k0, hi(c0 M0) ^ c3 ^ k1      c1, c3 = lo(c2 M1), lo(c0 M0) */
-static tpi_val blocks(tpi_export *x, tpi_val first, tpi_val n, uint64_t seed, uint64_t stream)
+/* i64 [n]: 0, 1, ... */
+static tpi_val numbers_below(tpi_export *x, int64_t n)
 {
     const tpi_val zero = tpi_scalar(x, TP_I64, 0), step = tpi_scalar(x, TP_I64, 1);
-    const tpi_val count = tpi_reshape(x, n, NULL, 0, NULL);
-    tpi_val block = tpi_put(x, "Range", TPI_V(zero, count, step));
-    block = tpi_as(x, tpi_put(x, "Add", TPI_V(block, first)), TP_U64);
-    block = tpi_put(x, "Unsqueeze", TPI_V(block, tpi_int(x, 1)));
+    const tpi_val count = tpi_reshape(x, tpi_size(x, n), NULL, 0, NULL);
+    return tpi_put(x, "Range", TPI_V(zero, count, step));
+}
+
+/* The positions of a draw that begins at `first` (i64[1]), i64 [all]: `n` in a row, and such rows apart from each other. */
+static tpi_val positions(tpi_export *x, const tp_tensor *t, tpi_val first, int64_t n)
+{
+    const tpi_random_attrs *a = t->attrs;
+    tpi_val block = tpi_put(x, "Add", TPI_V(numbers_below(x, n), first));
+    for (int64_t i = a->apart.n - 1; i >= 0; i--) {
+        tpi_val row =
+            tpi_put(x, "Mul", TPI_V(numbers_below(x, t->shape[i]), tpi_size(x, a->apart.v[i])));
+        row = tpi_put(x, "Unsqueeze", TPI_V(row, tpi_int(x, 1)));
+        block = tpi_put(x, "Add", TPI_V(row, block));
+        block = tpi_put(x, "Reshape", TPI_V(block, tpi_int(x, -1)));
+    }
+    return block;
+}
+
+/* Words [n, 4] of n blocks, i64 [n]. A round is
+ *     c0, c2 = hi(c2 M1) ^ c1 ^ k0, hi(c0 M0) ^ c3 ^ k1      c1, c3 = lo(c2 M1), lo(c0 M0) */
+static tpi_val blocks(tpi_export *x, tpi_val block, uint64_t seed, uint64_t stream)
+{
+    block = tpi_put(x, "Unsqueeze", TPI_V(tpi_as(x, block, TP_U64), tpi_int(x, 1)));
     /* even = c0, c2 and odd = c1, c3: the block's number, then the stream */
     tpi_val even = tpi_put(x, "Mul", TPI_V(low(x, block), pair(x, 1, 0)));
     tpi_val odd = tpi_put(x, "Mul", TPI_V(shift(x, block, 32), pair(x, 1, 0)));
@@ -257,14 +276,17 @@ static tpi_val whole(tpi_export *x, const tpi_random_attrs *a, tpi_val w)
 tpi_val tpi_export_random(tpi_export *x, const tp_tensor *t)
 {
     const tpi_random_attrs *a = t->attrs;
-    const int64_t per = tpi_random_per(a);
-    const int64_t count = tpi_size_product(x, t->rank, t->shape);
-    const int64_t n =
-        tpi_dim_div(x->now.g->dims, tpi_dim_add(x->now.g->dims, count, per - 1), per);
+    tpi_dims *dims = x->now.g->dims;
+    const int64_t per = tpi_random_per(a),
+                  rows = tpi_size_product(x, (int)a->apart.n, t->shape);
+    const int64_t count = tpi_size_product(x, t->rank - (int)a->apart.n, t->shape + a->apart.n);
+    const int64_t n = tpi_dim_div(dims, tpi_dim_add(dims, count, per - 1), per);
     const tpi_val first = tpi_random_at(x, tpi_random_stream_of(x, t), x->now.place[t->index]);
-    const tpi_val w = blocks(x, first, tpi_size(x, n), x->ctx->seed, (uint64_t)a->stream);
+    const tpi_val w = blocks(x, positions(x, t, first, n), x->ctx->seed, (uint64_t)a->stream);
     tpi_val y = a->kind == TPI_RANDOM_WHOLE ? whole(x, a, w) : floats(x, t, w);
-    y = tpi_put(x, "Reshape", TPI_V(y, tpi_int(x, -1)));
-    y = tpi_cut(x, y, 0, tpi_int(x, 0), tpi_size(x, count), 1); /* the last block's rest */
+    const bool apart = a->apart.n > 0;
+    y = apart ? tpi_reshape(x, y, NULL, 2, (const int64_t[]){rows, tpi_dim_mul(dims, n, per)})
+              : tpi_put(x, "Reshape", TPI_V(y, tpi_int(x, -1)));
+    y = tpi_cut(x, y, apart, tpi_int(x, 0), tpi_size(x, count), 1); /* a last block's rest */
     return tpi_reshape(x, y, NULL, t->rank, t->shape);
 }
