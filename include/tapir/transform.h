@@ -22,8 +22,8 @@ extern "C" {
 #define TP_SHARED 127
 
 typedef struct tp_vmap_options {
-    /* [n_in]: the axis of each argument along which the samples lie, from the end where it is below 0; TP_SHARED. NULL: 0
-     * for all. */
+    /* [n_in]: the axis of each argument along which the samples lie, from the end where it is below 0; TP_SHARED. NULL:
+     * 0 for all. */
     const int *in_axes;
     const int *out_axes; /* [n_out]: where the samples lie in each result; NULL: 0 for all */
     bool same_draws; /* random numbers are drawn once for all samples; else a draw is refused */
@@ -65,9 +65,9 @@ TP_FN(tp_tensor *, tp_vmap_apply, tp_body body, void *user, int n_in, tp_tensor 
  * once. */
 
 /* out[n_out] = body of in[n_in], and dout[n_out], of their shapes, the derivatives along din[n_in] (forward mode: the
- * Jacobian-vector product), in one pass that keeps nothing. din[i] is of in[i]'s shape and type; NULL: zeros, as for what is
- * no float. dout[k] is zeros where out[k] does not depend on what has a direction, or is no float. Where a gradient is that
- * of a user's function or has no second one, so it is here. */
+ * Jacobian-vector product), in one pass that keeps nothing. din[i] is of in[i]'s shape and type; NULL: zeros, as for
+ * what is no float. dout[k] is zeros where out[k] does not depend on what has a direction, or is no float. Where a
+ * gradient is that of a user's function or has no second one, so it is here. */
 TP_FN(tp_status, tp_jvp, tp_body body, void *user, int n_in, tp_tensor *const *in,
       tp_tensor *const *din, int n_out, tp_tensor **out, tp_tensor **dout);
 #define tp_jvp(...) tp_jvp_at(TP_PLACE, __VA_ARGS__)

@@ -1,5 +1,5 @@
-/* A remainder of floats is a function of rows in C: wherever in a nest it stands, the bits are those of the plain function
- * of elements, with quotients that are far or none, at any sizes and on any number of threads. */
+/* A remainder of floats is a function of rows in C: wherever in a nest it stands, the bits are those of the plain
+ * function of elements, with quotients that are far or none, at any sizes and on any number of threads. */
 #include "common/on_threads.h"
 #include "common/same.h"
 #include <tapir/tapir.h>

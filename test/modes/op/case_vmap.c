@@ -80,8 +80,8 @@ static bool has_own_gradient(const op_case *c)
     return strcmp(c->op, "custom") == 0 || strcmp(c->op, "own_kernel") == 0;
 }
 
-/* Sizes that values decide differ from sample to sample; some compositions need all axes that there can be; and a gradient
- * of the user's own is refused where another one may be asked around it. */
+/* Sizes that values decide differ from sample to sample; some compositions need all axes that there can be; and a
+ * gradient of the user's own is refused where another one may be asked around it. */
 static bool is_refused(const mapped *m)
 {
     static const char *const by_values[] = {"nonzero", "masked_select", "unique"};
