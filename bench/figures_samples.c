@@ -1,5 +1,6 @@
 /* Functions of one sample, run on many: beside the same written for many. */
 #include "bench.h"
+#include "lenet.h"
 #include "limits.h"
 
 #include <stdlib.h>
@@ -109,51 +110,18 @@ static bool digits_new(pair *p, tp_ctx *tp, digits *net)
 
 /* ---- LeNet: gradients of each sample's loss, and of their mean -------------------------------------------- */
 
-typedef struct lenet {
-    tp_conv_layer conv[2];
-    tp_dense dense[3];
-    tp_tensor *params[10];
-} lenet;
-
-static tp_tensor *loss_of(const lenet *net, tp_tensor *x, tp_tensor *y)
-{
-    const tp_window two = {
-        .kernel = {2, 2}
-    };
-    for (int i = 0; i < 2; i++)
-        x = tp_max_pool(tp_relu(tp_conv_layer_apply(&net->conv[i], x)), &two);
-    x = tp_flatten(x, 1);
-    for (int i = 0; i < 2; i++)
-        x = tp_relu(tp_dense_apply(&net->dense[i], x));
-    return tp_cross_entropy(tp_dense_apply(&net->dense[2], x), y);
-}
-
 static void gradients_of_one(void *user, int n_in, tp_tensor *const *in, int n_out,
                              tp_tensor **out)
 {
     lenet *net = user;
     (void)n_in;
-    tp_tensor *loss = loss_of(net, tp_unsqueeze(in[0], 0), tp_unsqueeze(in[1], 0));
+    tp_tensor *loss = lenet_loss(net, tp_unsqueeze(in[0], 0), tp_unsqueeze(in[1], 0));
     tp_grads(loss, NULL, n_out, net->params, out);
 }
 
-static bool lenet_new(pair *p, tp_ctx *tp, lenet *net)
+static bool gradients_new(pair *p, tp_ctx *tp, lenet *net)
 {
-    net->conv[0] =
-        tp_conv_layer_new(tp_params_new(tp), "conv1", 1, 6, TP_SQUARE(5, 1, 2), NULL);
-    net->conv[1] =
-        tp_conv_layer_new(tp_params_new(tp), "conv2", 6, 16, TP_SQUARE(5, 1, 0), NULL);
-    net->dense[0] = tp_dense_new(tp_params_new(tp), "dense1", 400, 120, NULL);
-    net->dense[1] = tp_dense_new(tp_params_new(tp), "dense2", 120, 84, NULL);
-    net->dense[2] = tp_dense_new(tp_params_new(tp), "dense3", 84, 10, NULL);
-    for (int i = 0; i < 2; i++) {
-        net->params[2 * i] = net->conv[i].w;
-        net->params[2 * i + 1] = net->conv[i].b;
-    }
-    for (int i = 0; i < 3; i++) {
-        net->params[4 + 2 * i] = net->dense[i].w;
-        net->params[5 + 2 * i] = net->dense[i].b;
-    }
+    *net = lenet_new(tp);
     *p = (pair){.tp = tp, .n_out = 10};
     p->feeds[0] = tp_retain(tp_uniform(tp, TP_F32, TP_DIMS(SAMPLES, 1, 28, 28), 0, 1));
     p->feeds[1] = tp_retain(tp_randint(tp, TP_I64, TP_DIMS(SAMPLES), 0, 10));
@@ -162,7 +130,7 @@ static bool lenet_new(pair *p, tp_ctx *tp, lenet *net)
                         tp_placeholder(g, "y", TP_I64, TP_DIMS(SAMPLES))};
     tp_tensor *each[10], *summed[10];
     tp_vmap(gradients_of_one, net, 2, in, 10, each, NULL);
-    tp_grads(loss_of(net, in[0], in[1]), NULL, 10, net->params, summed);
+    tp_grads(lenet_loss(net, in[0], in[1]), NULL, 10, net->params, summed);
     name_all(p, each, 'a');
     name_all(p, summed, 'b');
     p->one = compile(p, g, "a");
@@ -182,7 +150,7 @@ void bench_add_samples(bench *b)
     if (bench_wants(b, digits_name) && digits_new(&p[0], b->tp, d))
         bench_add(b, (figure){digits_name, "", .told = ratio, .arg = &p[0], .slow = true,
                               .goal = 1.05});
-    if (bench_wants(b, lenet_name) && lenet_new(&p[1], b->tp, l))
+    if (bench_wants(b, lenet_name) && gradients_new(&p[1], b->tp, l))
         bench_add(
             b, (figure){lenet_name, "", .told = ratio, .arg = &p[1], .slow = true, .goal = 3});
 }

@@ -5,8 +5,8 @@
 
 #include "ir/body.h"
 
-/* What stands for a node of the body. A marked one is not just the node's value: the samples lie along its first axis, or
- * it has a tangent. */
+/* What stands for a node of the body. A marked one is not just the node's value: the samples lie along its first axis,
+ * or it has a tangent. */
 typedef struct tpi_image tpi_image;
 struct tpi_image {
     tp_tensor *t;       /* NULL: none yet */

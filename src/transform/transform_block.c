@@ -276,7 +276,7 @@ static const tpi_image *operand_of(const run *r, int k)
     return &r->operand[k - 1 + r->loop->has_pred];
 }
 
-/* A turn's params: carried values, elements of what is sliced, captures; those of some samples, or (rows NULL) of all. */
+/* A turn's params: carried values, elements of what is sliced, captures; of some samples, or (rows NULL) of all. */
 static void begin_turn(run *r, tp_tensor *const *carried, tp_tensor *const *elements,
                        tp_tensor *rows)
 {

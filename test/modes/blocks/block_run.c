@@ -350,7 +350,9 @@ int main(int argc, char **argv)
         }
     }
     printf("%d runs of %d programs, %d programs and orders failed\n", n, n_programs, n_failed);
-    if (n == 0 && !compiler)
+    if (n == 0 && !compiler) {
+        printf("skipped: there is no C compiler\n");
         return 77;
+    }
     return n_failed != 0 || n == 0;
 }
