@@ -220,8 +220,9 @@ static void enter(running *r)
 {
     tp_function *f = r->f;
     tp_ctx *ctx = f->ctx;
-    if (ctx->frame && ctx->frame->trace)
-        tpi_traced_call(ctx->frame, r->at, f);
+    tpi_frame *around = tpi_frame_of(ctx);
+    if (around && around->trace)
+        tpi_traced_call(around, r->at, f);
     f->running++;
     ctx->calls++;
     f->stats.calls++;
