@@ -1,11 +1,11 @@
 /* tapir: everything. Start reading at tensor.h, ops.h, composites.h, indexing.h, linalg.h, random.h,
- * grad.h, kernel.h, graph.h, nn.h, train.h, state.h, archive.h, control.h, capture.h, transform.h, onnx.h. */
+ * grad.h, kernel.h, graph.h, nn.h, train.h, state.h, archive.h, control.h, capture.h, transform.h, batching.h, onnx.h. */
 #ifndef TAPIR_TAPIR_H
 #define TAPIR_TAPIR_H
 
 #include "archive.h"
 #include "base.h"
-#include "transform.h"
+#include "batching.h"
 #include "capture.h"
 #include "composites.h"
 #include "control.h"
@@ -22,5 +22,6 @@
 #include "state.h"
 #include "tensor.h"
 #include "train.h"
+#include "transform.h"
 
 #endif

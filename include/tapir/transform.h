@@ -45,13 +45,13 @@ typedef struct tp_vmap_options {
  * Works on concrete tensors (gradients go through it), in graphs, in captured functions, and in the body of another
  * tp_vmap. `opt` may be NULL.
  * TP_E_STATE: the body assigns a variable; draws random numbers in a block in which samples go different ways, or,
- * without `same_draws`, as many as values decide; keeps something of each turn of a loop that a value ends, by tp_emit, for a gradient through the
- * loop that it asks for itself, or by tp_nonzero, tp_masked_select and tp_unique of arguments; reads a tensor, not an
- * argument, through which the gradient that it asks for might go too; or has a gradient of the user's (tp_custom,
- * tp_straight_through, tp_hooked, and that of a kernel, asked for in the body) while one may be asked for outside: of
- * an argument that requires it or is symbolic, but in tp_no_grad. TP_E_SHAPE: sizes along the axes differ. TP_E_AXIS:
- * no such axis, more axes than TP_MAX_RANK with that of the samples, or all arguments are TP_SHARED. Failed results are
- * failed tensors; the status is the first one's. */
+ * without `same_draws`, as many as values decide; keeps something of each turn of a loop that a value ends, by
+ * tp_emit, for a gradient through the loop that it asks for itself, or by tp_nonzero, tp_masked_select and tp_unique
+ * of arguments; reads a tensor, not an argument, through which the gradient that it asks for might go too; or has a
+ * gradient of the user's (tp_custom, tp_straight_through, tp_hooked, and that of a kernel, asked for in the body)
+ * while one may be asked for outside: of an argument that requires it or is symbolic, but in tp_no_grad. TP_E_SHAPE:
+ * sizes along the axes differ. TP_E_AXIS: no such axis, more axes than TP_MAX_RANK with that of the samples, or all
+ * arguments are TP_SHARED. Failed results are failed tensors; the status is the first one's. */
 TP_FN(tp_status, tp_vmap, tp_body body, void *user, int n_in, tp_tensor *const *in, int n_out,
       tp_tensor **out, const tp_vmap_options *opt);
 #define tp_vmap(...) tp_vmap_at(TP_PLACE, __VA_ARGS__)
