@@ -5,7 +5,7 @@
 
 #include <stdlib.h>
 
-static bool is_wanted(const tpi_unit *u)
+static bool is_wanted(const tpi_region_unit *u)
 {
     return u->y && (u->y->refs > 1 || tpi_may_refuse(u->op));
 }
@@ -20,8 +20,8 @@ static void drop_unwanted(tpi_region *r)
 
 static void push_ready(tpi_region *r, int32_t unit)
 {
-    tpi_unit *u = &r->units[unit];
-    tpi_signature *s = &r->signatures[u->signature];
+    tpi_region_unit *u = &r->units[unit];
+    tpi_unit_signature *s = &r->signatures[u->signature];
     u->next_ready = s->ready;
     s->ready = unit;
     s->n_ready++;
@@ -35,7 +35,7 @@ static int note_done(tpi_region *r, int32_t unit, int32_t *stack, int n)
 {
     for (int32_t o = r->units[unit].user; o >= 0; o = r->operands[o].next) {
         const int32_t user = r->operands[o].unit;
-        tpi_unit *u = &r->units[user];
+        tpi_region_unit *u = &r->units[user];
         if (--u->waits > 0 || !u->y)
             continue;
         if (u->signature < 0)
@@ -60,7 +60,7 @@ static void run_alone(tpi_region *r, int32_t *stack, int n)
 }
 
 /* Is signature a better than b? */
-static bool comes_first(const tpi_signature *a, const tpi_signature *b)
+static bool comes_first(const tpi_unit_signature *a, const tpi_unit_signature *b)
 {
     if ((a->used > 0) != (b->used > 0))
         return a->used > 0;
@@ -68,11 +68,11 @@ static bool comes_first(const tpi_signature *a, const tpi_signature *b)
     return left < right;
 }
 
-static tpi_signature *next_signature(const tpi_region *r)
+static tpi_unit_signature *next_signature(const tpi_region *r)
 {
-    tpi_signature *best = NULL;
+    tpi_unit_signature *best = NULL;
     for (int32_t i = 0; i < r->n_signatures; i++) {
-        tpi_signature *s = &r->signatures[i];
+        tpi_unit_signature *s = &r->signatures[i];
         if (s->n_ready && (!best || comes_first(s, best)))
             best = s;
     }
@@ -86,21 +86,25 @@ static int in_order(const void *a, const void *b)
 }
 
 /* Takes the ready units, in the order of their calls. */
-static int take_ready(const tpi_region *r, tpi_signature *s, int32_t *units)
+static int take_ready(const tpi_region *r, tpi_unit_signature *s, int32_t *units)
 {
-    int n = 0;
-    for (int32_t i = s->ready; i >= 0; i = r->units[i].next_ready)
-        units[n++] = i;
+    const int n = s->n_ready;
+    bool sorted = true;
+    for (int32_t i = s->ready, k = n - 1; i >= 0; i = r->units[i].next_ready, k--) {
+        units[k] = i;
+        sorted &= k == n - 1 || i < units[k + 1];
+    }
     s->ready = -1;
     s->n_ready = s->used = 0;
     s->heights = 0;
-    qsort(units, (size_t)n, sizeof *units, in_order);
+    if (!sorted)
+        qsort(units, (size_t)n, sizeof *units, in_order);
     return n;
 }
 
 static void run_groups(tpi_region *r, int32_t *group, int32_t *stack)
 {
-    for (tpi_signature *s = next_signature(r); s; s = next_signature(r)) {
+    for (tpi_unit_signature *s = next_signature(r); s; s = next_signature(r)) {
         const int n = take_ready(r, s, group);
         tpi_group_run(r, n, group);
         int alone = 0;
@@ -133,7 +137,7 @@ static void run_all(tpi_region *r)
     }
     int alone = 0;
     for (int32_t i = 0; i < r->n; i++) {
-        const tpi_unit *u = &r->units[i];
+        const tpi_region_unit *u = &r->units[i];
         if (!u->y || u->waits)
             continue;
         if (u->signature < 0)

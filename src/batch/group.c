@@ -10,7 +10,7 @@
 void tpi_unit_run(tpi_region *r, int32_t unit)
 {
     enum { FEW = 16 };
-    tpi_unit *u = &r->units[unit];
+    tpi_region_unit *u = &r->units[unit];
     tp_ctx *ctx = r->ctx;
     tp_tensor *few[FEW], **in = few;
     const tpi_at at = TPI_AT(u->y->file, u->y->line);
@@ -55,15 +55,31 @@ static bool is_one(const group *g, int k)
     return is;
 }
 
+/* A copy of t's elements, row-major. */
+static void copy_row(char *to, const tp_tensor *t, size_t bytes)
+{
+    int64_t stride[TP_MAX_RANK], step = 1;
+    if (t->flags & TPI_CONTIGUOUS) {
+        memcpy(to, t->data, bytes);
+        return;
+    }
+    for (int a = t->rank - 1; a >= 0; a--) {
+        stride[a] = step;
+        step *= t->shape[a];
+    }
+    tpi_copy_strided(tp_dtype_size((tp_dtype)t->dtype), t->rank, t->shape, to, stride, t->data,
+                     t->stride);
+}
+
 /* Do they lie side by side already, as parts of what a group gave do? */
-static bool is_row_by_row(const group *g, int k, int64_t bytes)
+static bool is_row_by_row(const group *g, int k, size_t bytes)
 {
     const tp_tensor *first = operand(g, 0, k);
+    const char *at = first->data;
     bool is = first->buf != NULL;
-    for (int i = 0; i < g->n && is; i++) {
+    for (int i = 0; i < g->n && is; i++, at += bytes) {
         const tp_tensor *t = operand(g, i, k);
-        is = t->flags & TPI_CONTIGUOUS && t->buf == first->buf &&
-             t->data == first->data + i * bytes;
+        is = t->data == at && t->buf == first->buf && t->flags & TPI_CONTIGUOUS;
     }
     return is;
 }
@@ -75,8 +91,7 @@ static tp_tensor *side_by_side(const group *g, tpi_at at, int k)
     int64_t shape[TP_MAX_RANK + 1] = {g->n};
     memcpy(shape + 1, first->shape, sizeof *shape * (size_t)first->rank);
     tp_tensor *all = tpi_tensor(g->r->ctx, at, (tp_dtype)first->dtype, first->rank + 1, shape);
-    const size_t size = tp_dtype_size((tp_dtype)first->dtype);
-    const int64_t bytes = (int64_t)tpi_bytes(first);
+    const size_t bytes = tpi_bytes(first);
     if (!all)
         return NULL;
     if (is_row_by_row(g, k, bytes)) {
@@ -87,20 +102,9 @@ static tp_tensor *side_by_side(const group *g, tpi_at at, int k)
     }
     if (!tpi_tensor_alloc(all))
         return NULL;
-    for (int i = 0; i < g->n; i++) {
-        const tp_tensor *t = operand(g, i, k);
-        char *to = all->data + i * bytes;
-        if (t->flags & TPI_CONTIGUOUS) {
-            memcpy(to, t->data, (size_t)bytes);
-            continue;
-        }
-        int64_t stride[TP_MAX_RANK], step = 1;
-        for (int a = t->rank - 1; a >= 0; a--) {
-            stride[a] = step;
-            step *= t->shape[a];
-        }
-        tpi_copy_strided(size, t->rank, t->shape, to, stride, t->data, t->stride);
-    }
+    char *to = all->data;
+    for (int i = 0; i < g->n; i++, to += bytes)
+        copy_row(to, operand(g, i, k), bytes);
     return all;
 }
 
@@ -122,7 +126,7 @@ static bool find_operands(const group *g, tpi_at at, int n_in, tp_tensor **x, bo
 static tp_tensor *apply(const group *g, tpi_at at, int n_in, tp_tensor **in, tp_tensor **x,
                         bool *many)
 {
-    const tpi_unit *u = &g->r->units[g->units[0]];
+    const tpi_region_unit *u = &g->r->units[g->units[0]];
     tp_tensor node = *u->y;
     node.op = u->op;
     node.attrs = u->attrs;
@@ -157,7 +161,7 @@ static void hand_out(const group *g, tp_tensor *all)
 
 static bool has_failed_operands(const group *g)
 {
-    const tpi_unit *u = &g->r->units[g->units[0]];
+    const tpi_region_unit *u = &g->r->units[g->units[0]];
     for (int i = 0; i < g->n; i++)
         for (int k = 0; k < u->n_in; k++)
             if (operand(g, i, k)->status != TP_OK)
@@ -169,7 +173,7 @@ static bool has_failed_operands(const group *g)
 static bool run_together(const group *g)
 {
     tp_ctx *ctx = g->r->ctx;
-    const tpi_unit *u = &g->r->units[g->units[0]];
+    const tpi_region_unit *u = &g->r->units[g->units[0]];
     const tpi_at at = TPI_AT(u->y->file, u->y->line);
     const size_t bytes = (size_t)u->n_in * (2 * sizeof(tp_tensor *) + sizeof(bool));
     tp_tensor **in = g->n < 2 || has_failed_operands(g) ? NULL : tpi_take(&ctx->mem, bytes);
@@ -198,7 +202,7 @@ void tpi_group_run(tpi_region *r, int32_t n, const int32_t *units)
 {
     const group g = {r, n, units};
     const bool together = run_together(&g);
-    const tpi_unit *u = &r->units[units[0]];
+    const tpi_region_unit *u = &r->units[units[0]];
     tpi_log(TPI_LOG_batch, "%s:%d: %s, %s%d", u->y->file ? u->y->file : "?", u->y->line,
             u->op->name, together ? "as one for " : "one by one for ", (int)n);
     r->ctx->batch_counts.kernels += together ? 1 : n;

@@ -154,6 +154,8 @@ tp_batch_block tp_batch_begin(tp_ctx *tp)
 
 bool tp_batch_next(tp_batch_block *b)
 {
+    if (!b)
+        return false;
     const bool enters = !b->entered;
     b->entered = true;
     if (!enters)
@@ -163,6 +165,8 @@ bool tp_batch_next(tp_batch_block *b)
 
 void tp_batch_left(tp_batch_block *b)
 {
+    if (!b)
+        return;
     if (b->tp && b->region && b->tp->frame == b->region)
         close_region(b->region);
     b->region = NULL;

@@ -12,7 +12,7 @@
 
 #include "op/waiting.h"
 
-typedef struct tpi_unit {
+typedef struct tpi_region_unit {
     tp_tensor *y; /* one reference; NULL: the unit is done, or nobody wants its value */
     const tpi_op *op;
     void *attrs;         /* a copy; NULL: none */
@@ -23,7 +23,7 @@ typedef struct tpi_unit {
     int32_t user;        /* the first operand that is y, in the list; -1: none */
     int32_t next_ready;  /* of its signature; -1: none */
     bool view;
-} tpi_unit;
+} tpi_region_unit;
 
 typedef struct tpi_unit_operand {
     tp_tensor *t; /* one reference */
@@ -31,13 +31,14 @@ typedef struct tpi_unit_operand {
     int32_t next; /* that is the same unit's result; -1: none */
 } tpi_unit_operand;
 
-typedef struct tpi_signature {
+typedef struct tpi_unit_signature {
     uint64_t hash;
     int32_t unit;           /* the first one */
+    bool alone;             /* each is computed by itself */
     int32_t ready, n_ready; /* units */
     int32_t used;           /* of these: others wait for them */
     int64_t heights;        /* of these, added up */
-} tpi_signature;
+} tpi_unit_signature;
 
 typedef struct tpi_region {
     tp_ctx *ctx;
@@ -45,10 +46,11 @@ typedef struct tpi_region {
         serial; /* of tensors that wait in it (tp_tensor.frame); their number is that of the unit */
     int32_t n, n_operands, n_signatures;
     int32_t size, operands_size, signatures_size, table_size;
-    tpi_unit *units;
+    tpi_region_unit *units;
     tpi_unit_operand *operands;
-    tpi_signature *signatures;
+    tpi_unit_signature *signatures;
     int32_t *table; /* of signatures by hash, of table_size places, a power of 2; -1: free */
+    int32_t last[256]; /* signatures that ops of a line had last; -1: none */
     size_t bytes;   /* of the results */
     bool may_fail;  /* one that waits */
     bool running;   /* what waits is being computed */

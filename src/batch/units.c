@@ -35,7 +35,7 @@ static uint64_t hash_of(const tpi_infer *q)
     return h;
 }
 
-static bool is_alike(const tpi_region *r, const tpi_unit *u, const tpi_infer *q)
+static bool is_alike(const tpi_region *r, const tpi_region_unit *u, const tpi_infer *q)
 {
     const size_t bytes = q->op->attrs_size;
     if (u->op != q->op || u->n_in != q->n_in || (bytes && memcmp(u->attrs, q->attrs, bytes)))
@@ -62,7 +62,7 @@ static void put_in_table(tpi_region *r, int32_t signature)
 static bool grow_signatures(tpi_region *r)
 {
     tpi_mem *m = &r->ctx->mem;
-    tpi_signature *v =
+    tpi_unit_signature *v =
         tpi_grow(m, r->signatures, r->n_signatures, &r->signatures_size, sizeof *v);
     if (!v)
         return false;
@@ -82,12 +82,25 @@ static bool grow_signatures(tpi_region *r)
     return true;
 }
 
-/* -1: there is one op for many of them in no case, or no memory. */
-static int32_t signature_of(tpi_region *r, const tpi_infer *q)
+/* Nothing is gained by many at once where one takes longer than all that is around it. */
+static bool is_large(const tpi_infer *q, const tp_tensor *y)
 {
-    if (q->op->batch == TPI_BATCH_NONE || q->op->batch == TPI_BATCH_VALUE || q->op->own ||
-        q->n_in == 0)
-        return -1;
+    enum { MOST = 1 << 16 }; /* bytes */
+    bool large = tpi_bytes(y) > MOST;
+    for (int k = 0; k < q->n_in && !large; k++)
+        large = !is_shared(q->op, k, q->in[k]) && tpi_bytes(q->in[k]) > MOST;
+    return large;
+}
+
+static bool comes_alone(const tpi_infer *q, const tp_tensor *y)
+{
+    return q->op->batch == TPI_BATCH_NONE || q->op->batch == TPI_BATCH_VALUE || q->op->own ||
+           q->n_in == 0 || is_large(q, y);
+}
+
+/* -1: no memory. */
+static int32_t find_signature(tpi_region *r, const tpi_infer *q, const tp_tensor *y)
+{
     const uint64_t hash = hash_of(q);
     for (uint64_t at = hash; r->table_size; at++) {
         const int32_t i = r->table[at & (uint64_t)(r->table_size - 1)];
@@ -98,9 +111,21 @@ static int32_t signature_of(tpi_region *r, const tpi_infer *q)
     }
     if (!grow_signatures(r))
         return -1;
-    r->signatures[r->n_signatures] = (tpi_signature){.hash = hash, .unit = r->n, .ready = -1};
+    r->signatures[r->n_signatures] = (tpi_unit_signature){
+        .hash = hash, .unit = r->n, .alone = comes_alone(q, y), .ready = -1};
     put_in_table(r, r->n_signatures);
     return r->n_signatures++;
+}
+
+/* Of samples that do the same, ops of one line are alike. -1: it is computed alone. */
+static int32_t signature_of(tpi_region *r, const tpi_infer *q, const tp_tensor *y)
+{
+    enum { LINES = sizeof r->last / sizeof *r->last };
+    const uint32_t line = (uint32_t)q->at.line * 7 + (uint32_t)q->op->code;
+    int32_t *last = &r->last[line % LINES];
+    if (*last < 0 || !is_alike(r, &r->units[r->signatures[*last].unit], q))
+        *last = find_signature(r, q, y);
+    return *last < 0 || r->signatures[*last].alone ? -1 : *last;
 }
 
 /* ---- units ------------------------------------------------------------------------------------------------------ */
@@ -109,7 +134,7 @@ static int32_t signature_of(tpi_region *r, const tpi_infer *q)
 static bool grow_units(tpi_region *r, int n_in)
 {
     tpi_mem *m = &r->ctx->mem;
-    tpi_unit *u = tpi_grow(m, r->units, r->n, &r->size, sizeof *u);
+    tpi_region_unit *u = tpi_grow(m, r->units, r->n, &r->size, sizeof *u);
     r->units = u ? u : r->units;
     if (!u || r->n_operands + n_in <= r->operands_size)
         return u;
@@ -121,7 +146,7 @@ static bool grow_units(tpi_region *r, int n_in)
     return v;
 }
 
-static void add_operands(tpi_region *r, tpi_unit *u, const tpi_infer *q)
+static void add_operands(tpi_region *r, tpi_region_unit *u, const tpi_infer *q)
 {
     for (int k = 0; k < q->n_in; k++) {
         tpi_unit_operand *o = &r->operands[r->n_operands];
@@ -129,7 +154,7 @@ static void add_operands(tpi_region *r, tpi_unit *u, const tpi_infer *q)
         *o = (tpi_unit_operand){.t = q->in[k], .unit = r->n, .next = -1};
         tpi_ref(o->t);
         if (maker >= 0) {
-            tpi_unit *m = &r->units[maker];
+            tpi_region_unit *m = &r->units[maker];
             o->next = m->user;
             m->user = r->n_operands;
             u->waits++;
@@ -149,16 +174,16 @@ bool tpi_region_add(tpi_region *r, const tpi_infer *q, tp_tensor *y, bool view)
     }
     if (attrs)
         memcpy(attrs, q->attrs, q->op->attrs_size);
-    tpi_unit *u = &r->units[r->n];
-    *u = (tpi_unit){.y = y,
-                    .op = q->op,
-                    .attrs = attrs,
-                    .n_in = q->n_in,
-                    .first = r->n_operands,
-                    .signature = view ? -1 : signature_of(r, q),
-                    .user = -1,
-                    .next_ready = -1,
-                    .view = view};
+    tpi_region_unit *u = &r->units[r->n];
+    *u = (tpi_region_unit){.y = y,
+                           .op = q->op,
+                           .attrs = attrs,
+                           .n_in = q->n_in,
+                           .first = r->n_operands,
+                           .signature = view ? -1 : signature_of(r, q, y),
+                           .user = -1,
+                           .next_ready = -1,
+                           .view = view};
     add_operands(r, u, q);
     tpi_ref(y);
     y->frame = r->serial;
@@ -170,7 +195,7 @@ bool tpi_region_add(tpi_region *r, const tpi_infer *q, tp_tensor *y, bool view)
 
 void tpi_unit_release(tpi_region *r, int32_t unit)
 {
-    tpi_unit *u = &r->units[unit];
+    tpi_region_unit *u = &r->units[unit];
     for (int k = 0; k < u->n_in; k++)
         tpi_unref(r->operands[u->first + k].t);
     tpi_give_back(&r->ctx->mem, u->attrs, u->attrs ? u->op->attrs_size : 0);
@@ -183,6 +208,7 @@ void tpi_region_clear(tpi_region *r)
     r->n = r->n_operands = r->n_signatures = 0;
     r->bytes = 0;
     r->may_fail = false;
+    memset(r->last, -1, sizeof r->last);
     if (r->table)
         memset(r->table, -1, (size_t)r->table_size * sizeof *r->table);
     r->ctx->frames += 2;

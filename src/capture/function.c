@@ -269,6 +269,8 @@ static tp_status leave(const running *r)
 static void settle(const running *r)
 {
     tp_function *f = r->f;
+    if (f->ctx->frame && !tpi_frame_of(f->ctx)) /* what waits in a tp_batch may fail */
+        f->ctx->frame_rules->before_error(f->ctx);
     if (r->captured) {
         tpi_frame_close(&f->frame, r->at, r->n_out, r->out);
         f->frame.trace = NULL;

@@ -206,7 +206,7 @@ static void run_graph(bed *b, body_state *s)
         note_results(b, n_out, out);
         note_state(b, &s->st);
         tp_scope_end(b->tp);
-        if (call == CALLS && b->way->waits && tp_program_wait(p) != TP_OK)
+        if (call == CALLS && b->way->how == BOTH_WAITS && tp_program_wait(p) != TP_OK)
             note_error(b, "waiting");
     }
     const char *by = s->j->w->engine == TP_ENGINE_C       ? "c"
@@ -235,7 +235,7 @@ static both_way base_of(const way *w)
         .opt = {.engine = w->engine,
                 .eager = w->kind == EAGER || w->kind == GRAPH,
                 .pure = w->kind == PURE},
-        .waits = w->engine == TP_ENGINE_AUTO && !w->compiler
+        .how = w->engine == TP_ENGINE_AUTO && !w->compiler ? BOTH_WAITS : BOTH_GOES_ON
     };
 }
 
