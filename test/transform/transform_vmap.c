@@ -194,6 +194,38 @@ static void one_of_two(void *user, int n_in, tp_tensor *const *in, int n_out, tp
     out[0] = y;
 }
 
+/* Behind a side of its own a sample has the sizes that it had. */
+static void one_after_the_other(void *user, int n_in, tp_tensor *const *in, int n_out,
+                                tp_tensor **out)
+{
+    tp_tensor *x = in[0], *y = in[0];
+    (void)user, (void)n_in, (void)n_out;
+    for (int i = 0; i < 3; i++)
+        tp_if (tp_gt(tp_sum(y, TP_ALL, false), 1), &y) {
+            y = halved(tp_mul(y, x));
+        }
+    out[0] = tp_add(tp_reshape(y, TP_DIMS(1, 2)), x);
+}
+
+/* A side of which only the number of rows is known, and a bool. */
+static void constant_side(void *user, int n_in, tp_tensor *const *in, int n_out,
+                          tp_tensor **out)
+{
+    tp_ctx *tp = user;
+    tp_tensor *x = in[0], *y = NULL, *high = NULL;
+    (void)n_in, (void)n_out;
+    tp_if (tp_gt(tp_sum(x, TP_ALL, false), 1), &y, &high) {
+        y = tp_mul(x, x);
+        high = tp_gt(x, 2);
+    }
+    tp_else
+    {
+        y = tp_full(tp, TP_F32, TP_DIMS(2), 7);
+        high = tp_full(tp, TP_BOOL, TP_DIMS(2), 1);
+    }
+    out[0] = tp_where(high, tp_grad(y, x), y);
+}
+
 static tp_tensor *sized(tp_ctx *tp)
 {
     const float v[6][2] = {
@@ -233,6 +265,10 @@ static void samples_go_to_their_side(void **state)
     executed = 0;
     expect_same(tp_vmap_apply(one_of_two, NULL, 1, &low, NULL), want);
     assert_int_equal(executed, 0);
+    expect_same(tp_vmap_apply(one_after_the_other, NULL, 1, &x, NULL),
+                each(one_after_the_other, NULL, x));
+    x = tp_require_grad(x);
+    expect_same(tp_vmap_apply(constant_side, tp, 1, &x, NULL), each(constant_side, tp, x));
 }
 
 static void running_sum(void *user, int n_in, tp_tensor *const *in, int n_out, tp_tensor **out)
@@ -456,6 +492,8 @@ static void in_compiled_programs(void **state)
     in_programs(tp, loss, &s, x);
     in_programs(tp, weight_gradient, &s, x);
     in_programs(tp, one_of_two, NULL, sized(tp));
+    in_programs(tp, one_after_the_other, NULL, sized(tp));
+    in_programs(tp, constant_side, tp, tp_require_grad(sized(tp)));
     in_programs(tp, shrink, NULL, sized(tp));
 }
 
