@@ -25,7 +25,7 @@ extern "C" {
 #define tp_batch(tp) for (TP_BATCH_VAR = tp_batch_begin(tp); tp_batch_next(&TP_BATCH);)
 typedef struct tp_batch_block {
     tp_ctx *tp;
-    void *region;
+    void *queue;
     bool entered;
 } tp_batch_block;
 #define TP_BATCH_JOIN(a, b) a##b

@@ -1,26 +1,26 @@
 /* The order in which what waits is computed: views at once when what they look at is there; of the signatures with ready
  * units one that others wait for, and of these the one whose ready units are the lowest, all of which are a group. So what
  * waits for its like is as late as it can be, and more of it is ready. */
-#include "batch/region.h"
+#include "batch/queue.h"
 
 #include <stdlib.h>
 
-static bool is_wanted(const tpi_region_unit *u)
+static bool is_wanted(const tpi_queue_unit *u)
 {
     return u->y && (u->y->refs > 1 || tpi_may_refuse(u->op));
 }
 
 /* Going back: a value that nobody holds, and nothing that is wanted is computed from. */
-static void drop_unwanted(tpi_region *r)
+static void drop_unwanted(tpi_queue *r)
 {
     for (int32_t i = r->n - 1; i >= 0; i--)
         if (!is_wanted(&r->units[i]))
             tpi_unit_release(r, i);
 }
 
-static void push_ready(tpi_region *r, int32_t unit)
+static void push_ready(tpi_queue *r, int32_t unit)
 {
-    tpi_region_unit *u = &r->units[unit];
+    tpi_queue_unit *u = &r->units[unit];
     tpi_unit_signature *s = &r->signatures[u->signature];
     u->next_ready = s->ready;
     s->ready = unit;
@@ -31,11 +31,11 @@ static void push_ready(tpi_region *r, int32_t unit)
 
 /* Its users wait for one operand less. `stack` has room for all units: those that wait for none now, and are computed
  * alone, are put on it. */
-static int note_done(tpi_region *r, int32_t unit, int32_t *stack, int n)
+static int note_done(tpi_queue *r, int32_t unit, int32_t *stack, int n)
 {
     for (int32_t o = r->units[unit].user; o >= 0; o = r->operands[o].next) {
         const int32_t user = r->operands[o].unit;
-        tpi_region_unit *u = &r->units[user];
+        tpi_queue_unit *u = &r->units[user];
         if (--u->waits > 0 || !u->y)
             continue;
         if (u->signature < 0)
@@ -47,7 +47,7 @@ static int note_done(tpi_region *r, int32_t unit, int32_t *stack, int n)
 }
 
 /* What is on the stack, and then on it, is computed. */
-static void run_alone(tpi_region *r, int32_t *stack, int n)
+static void run_alone(tpi_queue *r, int32_t *stack, int n)
 {
     while (n) {
         const int32_t unit = stack[--n];
@@ -68,7 +68,7 @@ static bool comes_first(const tpi_unit_signature *a, const tpi_unit_signature *b
     return left < right;
 }
 
-static tpi_unit_signature *next_signature(const tpi_region *r)
+static tpi_unit_signature *next_signature(const tpi_queue *r)
 {
     tpi_unit_signature *best = NULL;
     for (int32_t i = 0; i < r->n_signatures; i++) {
@@ -86,7 +86,7 @@ static int in_order(const void *a, const void *b)
 }
 
 /* Takes the ready units, in the order of their calls. */
-static int take_ready(const tpi_region *r, tpi_unit_signature *s, int32_t *units)
+static int take_ready(const tpi_queue *r, tpi_unit_signature *s, int32_t *units)
 {
     const int n = s->n_ready;
     bool sorted = true;
@@ -102,7 +102,7 @@ static int take_ready(const tpi_region *r, tpi_unit_signature *s, int32_t *units
     return n;
 }
 
-static void run_groups(tpi_region *r, int32_t *group, int32_t *stack)
+static void run_groups(tpi_queue *r, int32_t *group, int32_t *stack)
 {
     for (tpi_unit_signature *s = next_signature(r); s; s = next_signature(r)) {
         const int n = take_ready(r, s, group);
@@ -117,7 +117,7 @@ static void run_groups(tpi_region *r, int32_t *group, int32_t *stack)
 }
 
 /* Without memory to put them in an order they are computed in that of the calls. */
-static void run_in_order(tpi_region *r)
+static void run_in_order(tpi_queue *r)
 {
     for (int32_t i = 0; i < r->n; i++)
         if (r->units[i].y) {
@@ -126,7 +126,7 @@ static void run_in_order(tpi_region *r)
         }
 }
 
-static void run_all(tpi_region *r)
+static void run_all(tpi_queue *r)
 {
     tpi_mem *m = &r->ctx->mem;
     const size_t bytes = 2 * (size_t)r->n * sizeof(int32_t);
@@ -137,7 +137,7 @@ static void run_all(tpi_region *r)
     }
     int alone = 0;
     for (int32_t i = 0; i < r->n; i++) {
-        const tpi_region_unit *u = &r->units[i];
+        const tpi_queue_unit *u = &r->units[i];
         if (!u->y || u->waits)
             continue;
         if (u->signature < 0)
@@ -150,7 +150,7 @@ static void run_all(tpi_region *r)
     tpi_give_back(m, group, bytes);
 }
 
-void tpi_region_flush(tpi_region *r)
+void tpi_queue_flush(tpi_queue *r)
 {
     tp_ctx *ctx = r->ctx;
     if (r->running || !r->n)
@@ -169,5 +169,5 @@ void tpi_region_flush(tpi_region *r)
     ctx->frame = frame;
     ctx->tracing = tracing;
     r->running = false;
-    tpi_region_clear(r);
+    tpi_queue_clear(r);
 }

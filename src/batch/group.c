@@ -1,16 +1,16 @@
 /* One op in place of many that are alike: operands that differ are put side by side, and each unit's result is a part of the
  * one. */
 #include "base/log.h"
-#include "batch/region.h"
+#include "batch/queue.h"
 #include "core/copy.h"
 #include "transform/batch.h"
 
 #include <string.h>
 
-void tpi_unit_run(tpi_region *r, int32_t unit)
+void tpi_unit_run(tpi_queue *r, int32_t unit)
 {
     enum { FEW = 16 };
-    tpi_region_unit *u = &r->units[unit];
+    tpi_queue_unit *u = &r->units[unit];
     tp_ctx *ctx = r->ctx;
     tp_tensor *few[FEW], **in = few;
     const tpi_at at = TPI_AT(u->y->file, u->y->line);
@@ -31,7 +31,7 @@ void tpi_unit_run(tpi_region *r, int32_t unit)
 }
 
 typedef struct group {
-    tpi_region *r;
+    tpi_queue *r;
     int32_t n;
     const int32_t *units;
 } group;
@@ -126,7 +126,7 @@ static bool find_operands(const group *g, tpi_at at, int n_in, tp_tensor **x, bo
 static tp_tensor *apply(const group *g, tpi_at at, int n_in, tp_tensor **in, tp_tensor **x,
                         bool *many)
 {
-    const tpi_region_unit *u = &g->r->units[g->units[0]];
+    const tpi_queue_unit *u = &g->r->units[g->units[0]];
     tp_tensor node = *u->y;
     node.op = u->op;
     node.attrs = u->attrs;
@@ -161,7 +161,7 @@ static void hand_out(const group *g, tp_tensor *all)
 
 static bool has_failed_operands(const group *g)
 {
-    const tpi_region_unit *u = &g->r->units[g->units[0]];
+    const tpi_queue_unit *u = &g->r->units[g->units[0]];
     for (int i = 0; i < g->n; i++)
         for (int k = 0; k < u->n_in; k++)
             if (operand(g, i, k)->status != TP_OK)
@@ -173,7 +173,7 @@ static bool has_failed_operands(const group *g)
 static bool run_together(const group *g)
 {
     tp_ctx *ctx = g->r->ctx;
-    const tpi_region_unit *u = &g->r->units[g->units[0]];
+    const tpi_queue_unit *u = &g->r->units[g->units[0]];
     const tpi_at at = TPI_AT(u->y->file, u->y->line);
     const size_t bytes = (size_t)u->n_in * (2 * sizeof(tp_tensor *) + sizeof(bool));
     tp_tensor **in = g->n < 2 || has_failed_operands(g) ? NULL : tpi_take(&ctx->mem, bytes);
@@ -198,11 +198,11 @@ static bool run_together(const group *g)
     return ok;
 }
 
-void tpi_group_run(tpi_region *r, int32_t n, const int32_t *units)
+void tpi_group_run(tpi_queue *r, int32_t n, const int32_t *units)
 {
     const group g = {r, n, units};
     const bool together = run_together(&g);
-    const tpi_region_unit *u = &r->units[units[0]];
+    const tpi_queue_unit *u = &r->units[units[0]];
     tpi_log(TPI_LOG_batch, "%s:%d: %s, %s%d", u->y->file ? u->y->file : "?", u->y->line,
             u->op->name, together ? "as one for " : "one by one for ", (int)n);
     r->ctx->batch_counts.kernels += together ? 1 : n;

@@ -1,6 +1,6 @@
-/* Units: what waits in a region, and which of them are alike. */
+/* Units: what waits in a queue, and which of them are alike. */
 #include "base/hash.h"
-#include "batch/region.h"
+#include "batch/queue.h"
 
 #include <string.h>
 
@@ -35,7 +35,7 @@ static uint64_t hash_of(const tpi_infer *q)
     return h;
 }
 
-static bool is_alike(const tpi_region *r, const tpi_region_unit *u, const tpi_infer *q)
+static bool is_alike(const tpi_queue *r, const tpi_queue_unit *u, const tpi_infer *q)
 {
     const size_t bytes = q->op->attrs_size;
     if (u->op != q->op || u->n_in != q->n_in || (bytes && memcmp(u->attrs, q->attrs, bytes)))
@@ -50,7 +50,7 @@ static bool is_alike(const tpi_region *r, const tpi_region_unit *u, const tpi_in
     return true;
 }
 
-static void put_in_table(tpi_region *r, int32_t signature)
+static void put_in_table(tpi_queue *r, int32_t signature)
 {
     uint64_t at = r->signatures[signature].hash;
     while (r->table[at & (uint64_t)(r->table_size - 1)] >= 0)
@@ -59,7 +59,7 @@ static void put_in_table(tpi_region *r, int32_t signature)
 }
 
 /* Room for one signature more. */
-static bool grow_signatures(tpi_region *r)
+static bool grow_signatures(tpi_queue *r)
 {
     tpi_mem *m = &r->ctx->mem;
     tpi_unit_signature *v =
@@ -99,7 +99,7 @@ static bool comes_alone(const tpi_infer *q, const tp_tensor *y)
 }
 
 /* -1: no memory. */
-static int32_t find_signature(tpi_region *r, const tpi_infer *q, const tp_tensor *y)
+static int32_t find_signature(tpi_queue *r, const tpi_infer *q, const tp_tensor *y)
 {
     const uint64_t hash = hash_of(q);
     for (uint64_t at = hash; r->table_size; at++) {
@@ -118,7 +118,7 @@ static int32_t find_signature(tpi_region *r, const tpi_infer *q, const tp_tensor
 }
 
 /* Of samples that do the same, ops of one line are alike. -1: it is computed alone. */
-static int32_t signature_of(tpi_region *r, const tpi_infer *q, const tp_tensor *y)
+static int32_t signature_of(tpi_queue *r, const tpi_infer *q, const tp_tensor *y)
 {
     enum { LINES = sizeof r->last / sizeof *r->last };
     const uint32_t line = (uint32_t)q->at.line * 7 + (uint32_t)q->op->code;
@@ -131,10 +131,10 @@ static int32_t signature_of(tpi_region *r, const tpi_infer *q, const tp_tensor *
 /* ---- units ------------------------------------------------------------------------------------------------------ */
 
 /* Room for one unit more. */
-static bool grow_units(tpi_region *r, int n_in)
+static bool grow_units(tpi_queue *r, int n_in)
 {
     tpi_mem *m = &r->ctx->mem;
-    tpi_region_unit *u = tpi_grow(m, r->units, r->n, &r->size, sizeof *u);
+    tpi_queue_unit *u = tpi_grow(m, r->units, r->n, &r->size, sizeof *u);
     r->units = u ? u : r->units;
     if (!u || r->n_operands + n_in <= r->operands_size)
         return u;
@@ -146,7 +146,7 @@ static bool grow_units(tpi_region *r, int n_in)
     return v;
 }
 
-static void add_operands(tpi_region *r, tpi_region_unit *u, const tpi_infer *q)
+static void add_operands(tpi_queue *r, tpi_queue_unit *u, const tpi_infer *q)
 {
     for (int k = 0; k < q->n_in; k++) {
         tpi_unit_operand *o = &r->operands[r->n_operands];
@@ -154,7 +154,7 @@ static void add_operands(tpi_region *r, tpi_region_unit *u, const tpi_infer *q)
         *o = (tpi_unit_operand){.t = q->in[k], .unit = r->n, .next = -1};
         tpi_ref(o->t);
         if (maker >= 0) {
-            tpi_region_unit *m = &r->units[maker];
+            tpi_queue_unit *m = &r->units[maker];
             o->next = m->user;
             m->user = r->n_operands;
             u->waits++;
@@ -165,7 +165,7 @@ static void add_operands(tpi_region *r, tpi_region_unit *u, const tpi_infer *q)
     u->height += !u->view;
 }
 
-bool tpi_region_add(tpi_region *r, const tpi_infer *q, tp_tensor *y, bool view)
+bool tpi_queue_add(tpi_queue *r, const tpi_infer *q, tp_tensor *y, bool view)
 {
     void *attrs = q->op->attrs_size ? tpi_take(&r->ctx->mem, q->op->attrs_size) : NULL;
     if ((q->op->attrs_size && !attrs) || !grow_units(r, q->n_in)) {
@@ -174,16 +174,16 @@ bool tpi_region_add(tpi_region *r, const tpi_infer *q, tp_tensor *y, bool view)
     }
     if (attrs)
         memcpy(attrs, q->attrs, q->op->attrs_size);
-    tpi_region_unit *u = &r->units[r->n];
-    *u = (tpi_region_unit){.y = y,
-                           .op = q->op,
-                           .attrs = attrs,
-                           .n_in = q->n_in,
-                           .first = r->n_operands,
-                           .signature = view ? -1 : signature_of(r, q, y),
-                           .user = -1,
-                           .next_ready = -1,
-                           .view = view};
+    tpi_queue_unit *u = &r->units[r->n];
+    *u = (tpi_queue_unit){.y = y,
+                          .op = q->op,
+                          .attrs = attrs,
+                          .n_in = q->n_in,
+                          .first = r->n_operands,
+                          .signature = view ? -1 : signature_of(r, q, y),
+                          .user = -1,
+                          .next_ready = -1,
+                          .view = view};
     add_operands(r, u, q);
     tpi_ref(y);
     y->frame = r->serial;
@@ -193,9 +193,9 @@ bool tpi_region_add(tpi_region *r, const tpi_infer *q, tp_tensor *y, bool view)
     return true;
 }
 
-void tpi_unit_release(tpi_region *r, int32_t unit)
+void tpi_unit_release(tpi_queue *r, int32_t unit)
 {
-    tpi_region_unit *u = &r->units[unit];
+    tpi_queue_unit *u = &r->units[unit];
     for (int k = 0; k < u->n_in; k++)
         tpi_unref(r->operands[u->first + k].t);
     tpi_give_back(&r->ctx->mem, u->attrs, u->attrs ? u->op->attrs_size : 0);
@@ -203,7 +203,7 @@ void tpi_unit_release(tpi_region *r, int32_t unit)
     u->y = NULL;
 }
 
-void tpi_region_clear(tpi_region *r)
+void tpi_queue_clear(tpi_queue *r)
 {
     r->n = r->n_operands = r->n_signatures = 0;
     r->bytes = 0;
@@ -216,7 +216,7 @@ void tpi_region_clear(tpi_region *r)
     r->serial = r->ctx->frames;
 }
 
-void tpi_region_free(tpi_region *r)
+void tpi_queue_free(tpi_queue *r)
 {
     tpi_mem *m = &r->ctx->mem;
     tpi_give_back(m, r->units, (size_t)r->size * sizeof *r->units);

@@ -159,7 +159,7 @@ typedef enum tpi_look {
     TPI_LOOK_MARK    /* if the tensor was there before the body */
 } tpi_look;
 
-/* A frame of capture (src/capture), or a region whose ops wait (src/batch), stands between the ops and their execution.
+/* A frame of capture (src/capture), or a queue of ops that wait (src/batch), stands between the ops and their execution.
  * While ctx->frame is not NULL, ops on concrete tensors come here. */
 typedef struct tpi_frame_rules {
     /* An op call with good operands (of no graph); `requires`: one of them requires a gradient. */
@@ -259,7 +259,7 @@ struct tp_ctx {
     int32_t calls;           /* of functions that run, in each other */
     tpi_stack stack;         /* on which they run */
     void *
-        frame; /* of the captured function that runs (tpi_frame), or of a region (tpi_region); NULL: none */
+        frame; /* of the captured function that runs (tpi_frame), or of a queue (tpi_queue); NULL: none */
     const tpi_frame_rules *frame_rules;
     uint32_t frames; /* so far */
     size_t batch_budget; /* of tp_batch, and what it has done: */

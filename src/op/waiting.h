@@ -1,5 +1,5 @@
 /* Ops that are called and not computed yet (TPI_LAZY), for who stands between the two: captured functions (capture/run)
- * and regions (batch). */
+ * and queues (batch). */
 #ifndef TAPIR_WAITING_H
 #define TAPIR_WAITING_H
 

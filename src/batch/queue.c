@@ -1,12 +1,12 @@
-/* tp_batch: what op calls, looks and assignments are in a region. */
-#include "batch/region.h"
+/* tp_batch: what op calls, looks and assignments are in a queue. */
+#include "batch/queue.h"
 
 #include "core/variable.h"
 #include "tapir/batching.h"
 
 /* ---- ops --------------------------------------------------------------------------------------------------------- */
 
-static bool any_waits(const tpi_region *r, int n, tp_tensor *const *t)
+static bool any_waits(const tpi_queue *r, int n, tp_tensor *const *t)
 {
     bool any = false;
     for (int i = 0; i < n && !any; i++)
@@ -24,13 +24,13 @@ static bool any_wrapped(int n, tp_tensor *const *t)
 }
 
 /* What needs no elements, or only looks at memory that is there, waits for nothing; a draw has its position. */
-static bool comes_now(const tpi_region *r, const tpi_op *op, int n_in, tp_tensor *const *in)
+static bool comes_now(const tpi_queue *r, const tpi_op *op, int n_in, tp_tensor *const *in)
 {
     return op->kind == TPI_SHAPE || op->kind == TPI_EFFECT || op->draws ||
            (op->kind == TPI_VIEW && !any_waits(r, n_in < 1 ? n_in : 1, in));
 }
 
-static tp_tensor *wait(tpi_region *r, const tpi_infer *q, bool requires)
+static tp_tensor *wait(tpi_queue *r, const tpi_infer *q, bool requires)
 {
     tp_ctx *ctx = r->ctx;
     tp_tensor *y = tpi_tensor(ctx, q->at, q->dtype, q->rank, q->shape);
@@ -42,19 +42,19 @@ static tp_tensor *wait(tpi_region *r, const tpi_infer *q, bool requires)
             return tpi_no_memory(ctx, q->at, q->op->name);
         y->flags |= TPI_REQUIRES;
     }
-    if (tpi_region_add(r, q, y, view))
+    if (tpi_queue_add(r, q, y, view))
         return y;
     tp_tensor *failed = tpi_no_memory(ctx, q->at, q->op->name);
     tpi_waiting_fail(y, failed);
     return failed;
 }
 
-static tp_tensor *region_apply(tp_ctx *ctx, tpi_at at, const tpi_op *op, int n_in,
-                               tp_tensor *const *in, const void *attrs, bool requires)
+static tp_tensor *queue_apply(tp_ctx *ctx, tpi_at at, const tpi_op *op, int n_in,
+                              tp_tensor *const *in, const void *attrs, bool requires)
 {
-    tpi_region *r = ctx->frame;
+    tpi_queue *r = ctx->frame;
     if (ctx->trap_nan || any_wrapped(n_in, in)) {
-        tpi_region_flush(r);
+        tpi_queue_flush(r);
         return tpi_apply_now(ctx, at, op, n_in, in, attrs);
     }
     if (comes_now(r, op, n_in, in))
@@ -65,11 +65,11 @@ static tp_tensor *region_apply(tp_ctx *ctx, tpi_at at, const tpi_op *op, int n_i
         return failed;
     tp_tensor *y = wait(r, &q, requires);
     if (r->bytes > ctx->batch_budget)
-        tpi_region_flush(r);
+        tpi_queue_flush(r);
     return y;
 }
 
-static tp_tensor *region_scalar(tp_ctx *ctx, tpi_at at, tp_dtype dtype, double value)
+static tp_tensor *queue_scalar(tp_ctx *ctx, tpi_at at, tp_dtype dtype, double value)
 {
     void *frame = ctx->frame;
     ctx->frame = NULL;
@@ -79,60 +79,60 @@ static tp_tensor *region_scalar(tp_ctx *ctx, tpi_at at, tp_dtype dtype, double v
 }
 
 /* What reads the variable comes before. */
-static tp_tensor *region_assign(tpi_at at, tp_tensor *var, tp_tensor *value)
+static tp_tensor *queue_assign(tpi_at at, tp_tensor *var, tp_tensor *value)
 {
-    tpi_region *r = var->ctx->frame;
+    tpi_queue *r = var->ctx->frame;
     tp_tensor *failed = tpi_refuse_assign(at, var, value);
     if (failed)
         return failed;
-    tpi_region_flush(r);
+    tpi_queue_flush(r);
     return value->status == TP_OK ? tpi_assign_concrete(at, var, value) : value;
 }
 
 /* ---- looks --------------------------------------------------------------------------------------------------------- */
 
-static void region_look(tp_ctx *ctx, tpi_at at, const tp_tensor *t, tpi_look look)
+static void queue_look(tp_ctx *ctx, tpi_at at, const tp_tensor *t, tpi_look look)
 {
-    tpi_region *r = ctx->frame;
+    tpi_queue *r = ctx->frame;
     (void)at;
     if (look < TPI_LOOK_EFFECT && (!t || tpi_unit_of(r, t) >= 0 || t->flags & TPI_VARIABLE))
-        tpi_region_flush(r);
+        tpi_queue_flush(r);
 }
 
-static void region_answered(tp_ctx *ctx, tpi_at at, const tp_tensor *t, bool truth)
+static void queue_answered(tp_ctx *ctx, tpi_at at, const tp_tensor *t, bool truth)
 {
     (void)ctx, (void)at, (void)t, (void)truth;
 }
 
-static void region_before_error(tp_ctx *ctx)
+static void queue_before_error(tp_ctx *ctx)
 {
-    tpi_region *r = ctx->frame;
+    tpi_queue *r = ctx->frame;
     if (r->may_fail)
-        tpi_region_flush(r);
+        tpi_queue_flush(r);
 }
 
-static void close_region(tpi_region *r)
+static void close_queue(tpi_queue *r)
 {
     tp_ctx *ctx = r->ctx;
-    tpi_region_flush(r);
+    tpi_queue_flush(r);
     ctx->frame = NULL;
-    tpi_region_free(r);
+    tpi_queue_free(r);
 }
 
-static void region_leave(tp_ctx *ctx)
+static void queue_leave(tp_ctx *ctx)
 {
-    tpi_region *r = ctx->frame;
+    tpi_queue *r = ctx->frame;
     r->running = false; /* of what was left by longjmp */
-    close_region(r);
+    close_queue(r);
 }
 
-static const tpi_frame_rules rules = {.apply = region_apply,
-                                      .scalar = region_scalar,
-                                      .assign = region_assign,
-                                      .look = region_look,
-                                      .answered = region_answered,
-                                      .before_error = region_before_error,
-                                      .leave = region_leave};
+static const tpi_frame_rules rules = {.apply = queue_apply,
+                                      .scalar = queue_scalar,
+                                      .assign = queue_assign,
+                                      .look = queue_look,
+                                      .answered = queue_answered,
+                                      .before_error = queue_before_error,
+                                      .leave = queue_leave};
 
 /* ---- the block ------------------------------------------------------------------------------------------------------ */
 
@@ -142,13 +142,13 @@ tp_batch_block tp_batch_begin(tp_ctx *tp)
     if (!tp || tp->frame)
         return b;
     TPI_ALONE_OR(tp, TPI_AT(NULL, 0), "tp_batch", b);
-    tpi_region *r = tpi_take(&tp->mem, sizeof *r);
+    tpi_queue *r = tpi_take(&tp->mem, sizeof *r);
     if (!r)
         return b;
-    *r = (tpi_region){.ctx = tp};
-    tpi_region_clear(r);
+    *r = (tpi_queue){.ctx = tp};
+    tpi_queue_clear(r);
     tp->frame_rules = &rules;
-    tp->frame = b.region = r;
+    tp->frame = b.queue = r;
     return b;
 }
 
@@ -167,9 +167,9 @@ void tp_batch_left(tp_batch_block *b)
 {
     if (!b)
         return;
-    if (b->tp && b->region && b->tp->frame == b->region)
-        close_region(b->region);
-    b->region = NULL;
+    if (b->tp && b->queue && b->tp->frame == b->queue)
+        close_queue(b->queue);
+    b->queue = NULL;
 }
 
 size_t tp_batch_budget(tp_ctx *tp, size_t bytes)

@@ -369,7 +369,7 @@ static void mistakes_have_their_line(void **state)
     {
         bad = tp_add(x, row(tp, 3, 0));
         assert_true(tp_failed(bad)); /* at once */
-        EXPECT_ERROR_WITH(tp, TP_E_SHAPE, "batch_region.c");
+        EXPECT_ERROR_WITH(tp, TP_E_SHAPE, "batch_queue.c");
         good = tp_exp(x);
         after = tp_add(bad, good);
     }
@@ -400,7 +400,7 @@ static void no_context(void **state)
     assert_int_equal(tp_batch_counts_of(NULL).ops, 0);
 }
 
-static void a_region_left_open_is_closed(void **state)
+static void a_block_left_open_is_closed(void **state)
 {
     (void)state;
     unit_memory memory = {0};
@@ -459,7 +459,7 @@ int main(void)
         CASE(wrapped_memory_is_read_at_once),
         CASE(mistakes_have_their_line),
         CASE(no_context),
-        cmocka_unit_test(a_region_left_open_is_closed),
+        cmocka_unit_test(a_block_left_open_is_closed),
         cmocka_unit_test(memory_runs_out),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
