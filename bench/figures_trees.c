@@ -1,10 +1,10 @@
-/* A binary Tree-LSTM over trees that are all different, trained eagerly by plain recursion. */
+/* A binary Tree-LSTM over trees that are all different, trained eagerly by plain recursion, tree by tree and in a tp_batch. */
 #include "bench.h"
 #include "trees.h"
 
 #include <stdio.h>
 
-enum { HIDDEN = 150, BATCH = 16, MOST = 256 };
+enum { HIDDEN = 150, MOST = 256 };
 
 typedef struct forest {
     tp_ctx *tp;
@@ -13,6 +13,12 @@ typedef struct forest {
     tp_optimizer *sgd;
     trees data;
 } forest;
+
+typedef struct epochs {
+    const forest *f;
+    int64_t batch; /* trees a step */
+    bool together; /* in a tp_batch */
+} epochs;
 
 typedef struct state {
     tp_tensor *h, *c; /* [1, HIDDEN] */
@@ -60,27 +66,76 @@ static tp_tensor *loss_of(const forest *f, const tree *t)
     return tp_cross_entropy(tp_dense_apply(&f->out, root.h), label);
 }
 
+static void step(const forest *f, int64_t from, int64_t to)
+{
+    tp_tensor *loss = NULL;
+    for (int64_t i = from; i < to && i < f->data.n; i++) {
+        tp_tensor *one = loss_of(f, &f->data.v[i]);
+        loss = loss ? tp_add(loss, one) : one;
+    }
+    tp_optimizer_step(f->sgd, loss);
+}
+
 static void epoch(void *arg, int64_t n)
 {
-    const forest *f = arg;
+    const epochs *e = arg;
+    tp_ctx *tp = e->f->tp;
     for (; n > 0; n--) {
-        for (int64_t start = 0; start < f->data.n; start += BATCH) {
-            tp_scope_begin(f->tp);
-            tp_tensor *loss = NULL;
-            for (int64_t i = start; i < f->data.n && i < start + BATCH; i++) {
-                tp_tensor *one = loss_of(f, &f->data.v[i]);
-                loss = loss ? tp_add(loss, one) : one;
-            }
-            tp_optimizer_step(f->sgd, loss);
-            tp_scope_end(f->tp);
+        for (int64_t start = 0; start < e->f->data.n; start += e->batch) {
+            tp_scope_begin(tp);
+            if (!e->together)
+                step(e->f, start, start + e->batch);
+            else
+                tp_batch (tp)
+                    step(e->f, start, start + e->batch);
+            tp_scope_end(tp);
         }
+    }
+}
+
+static const struct {
+    const char *name;
+    epochs e;
+    const char *peer;
+} rows[] = {
+    {"Tree-LSTM, eager training",       {.batch = 16},                   "tree_lstm/b16"},
+    {"Tree-LSTM, batched training, 16", {.batch = 16, .together = true}, "tree_lstm/b16"},
+    {"Tree-LSTM, batched training, 64", {.batch = 64, .together = true}, "tree_lstm/b64"},
+};
+enum { ROWS = sizeof rows / sizeof *rows };
+
+static bool wants_any(const bench *b)
+{
+    bool any = false;
+    for (int i = 0; i < ROWS; i++)
+        any |= bench_wants(b, rows[i].name);
+    return any;
+}
+
+/* A row for each way, as far as it is asked for. */
+static void add_rows(bench *b, const forest *f, double gflop)
+{
+    for (int i = 0; i < ROWS; i++) {
+        epochs *e = bench_wants(b, rows[i].name) ? tp_alloc(b->tp, sizeof *e) : NULL;
+        if (!e)
+            continue;
+        *e = rows[i].e;
+        e->f = f;
+        bench_add(b, (figure){.name = rows[i].name,
+                              .unit = "trees/s",
+                              .run = epoch,
+                              .arg = e,
+                              .scale = (double)f->data.n,
+                              .rate = true,
+                              .gflop = gflop,
+                              .peer_workload = rows[i].peer,
+                              .peer_metric = "rate"});
     }
 }
 
 void bench_add_trees(bench *b)
 {
-    static const char name[] = "Tree-LSTM, eager training";
-    forest *f = bench_wants(b, name) ? tp_alloc(b->tp, sizeof *f) : NULL;
+    forest *f = wants_any(b) ? tp_alloc(b->tp, sizeof *f) : NULL;
     if (!f)
         return;
     f->tp = b->tp;
@@ -105,13 +160,5 @@ void bench_add_trees(bench *b)
     /* Forward, and twice that backward; the rest is little. */
     const double flops =
         3 * 2.0 * HIDDEN * HIDDEN * (10.0 * (double)n_inner + 3.0 * (double)n_leaves);
-    bench_add(b, (figure){.name = name,
-                          .unit = "trees/s",
-                          .run = epoch,
-                          .arg = f,
-                          .scale = (double)f->data.n,
-                          .rate = true,
-                          .gflop = 1e-9 * flops,
-                          .peer_workload = "tree_lstm/b16",
-                          .peer_metric = "rate"});
+    add_rows(b, f, 1e-9 * flops);
 }

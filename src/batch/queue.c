@@ -26,7 +26,7 @@ static bool any_wrapped(int n, tp_tensor *const *t)
 /* What needs no elements, or only looks at memory that is there, waits for nothing; a draw has its position. */
 static bool comes_now(const tpi_queue *r, const tpi_op *op, int n_in, tp_tensor *const *in)
 {
-    return op->kind == TPI_SHAPE || op->kind == TPI_EFFECT || op->draws ||
+    return op->kind == TPI_SHAPE || op->kind == TPI_EFFECT || n_in == 0 ||
            (op->kind == TPI_VIEW && !any_waits(r, n_in < 1 ? n_in : 1, in));
 }
 

@@ -320,6 +320,12 @@ bool tpi_node_draws(const tp_tensor *t)
     return does;
 }
 
+int64_t tpi_turns_of(const tp_tensor *block)
+{
+    const tpi_loop_attrs *a = tpi_loop_of(block);
+    return a && !a->has_pred ? a->count : TPI_NO_DIM;
+}
+
 bool tpi_graph_draws(const tp_graph *g)
 {
     bool does = false;

@@ -124,6 +124,8 @@ int tpi_n_writes_of(const tp_tensor *block);
  * may leave out, for it draws, itself or in its bodies? */
 bool tpi_node_draws(const tp_tensor *t);
 bool tpi_graph_draws(const tp_graph *g);
+/* How many turns a block has, a size; TPI_NO_DIM: values decide. */
+int64_t tpi_turns_of(const tp_tensor *block);
 /* Puts these of a graph in the list. */
 void tpi_push_draws(tpi_nodes *l, const tp_graph *g);
 /* tpi_collect of what a run of a program's graph computes. */

@@ -48,13 +48,14 @@ static tp_tensor *add_draws(const tpi_transform *f, tpi_sample_draws *to, const 
     tp_tensor *failed = NULL;
     for (int i = 0; i < g->n_nodes && !failed; i++) {
         const tp_tensor *t = g->nodes[i];
-        const tpi_loop_attrs *a = tpi_loop_of(t);
+        tpi_body *bodies[2];
         if (!tpi_node_draws(t))
             continue;
         if (!tpi_is_block(t))
             failed = add_draw(f, to, t, times);
-        else if (a && !a->has_pred)
-            failed = add_draws(f, to, a->body->graph, tpi_dim_mul(dims_of(f), times, a->count));
+        else if (tpi_bodies_of(t, bodies) == 1 && tpi_turns_of(t) != TPI_NO_DIM)
+            failed = add_draws(f, to, bodies[0]->graph,
+                               tpi_dim_mul(dims_of(f), times, tpi_turns_of(t)));
         else
             failed = tpi_fail(
                 f->ctx, t->file ? TPI_AT(t->file, t->line) : f->at, f->rules->what, TP_E_STATE,

@@ -41,7 +41,7 @@ static bool *marks_through(const tpi_transform *f, const tpi_body *body, const b
             is[i] = blocks[block->index].outputs[tpi_index_of(t)];
         else if (inside)
             is[i] = is[inside->index];
-        else if (t->op->draws)
+        else if (tpi_node_draws(t))
             is[i] = !f->draws_once;
         else
             for (int k = 0; k < t->n_in && t->op->kind != TPI_SOURCE; k++)

@@ -555,7 +555,7 @@ CALL(tp_batch_left)
 CALL(tp_batch_budget)
 {
     tp_ctx *tp = ctx(m);
-    const size_t was = tp_batch_budget(tp, below(m, 100000));
+    const size_t was = tp_batch_budget(tp, (size_t)below(m, 100000));
     return was > 0;
 }
 
