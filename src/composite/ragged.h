@@ -43,13 +43,11 @@ tp_tensor *tpi_count_to(tpi_at at, tp_tensor *n);
 tp_tensor *tpi_up_to_longest(tpi_at at, const tpi_rows *p);
 /* NULL, or the failed tensor: a row that is here is longer than `most`. */
 tp_tensor *tpi_refuse_longer(tpi_at at, const char *what, const tpi_rows *p, int64_t most);
-/* Places in [rows * most] of elements with these rows and positions; a position from `most` on fails the run. */
-tp_tensor *tpi_padded_places(tpi_at at, tp_tensor *ids, tp_tensor *positions, int64_t rows,
-                             int64_t most);
 /* r padded to `columns` [most], 0, 1, ... */
 tp_tensor *tpi_padded(tpi_at at, const tpi_rows *p, tp_tensor *columns, double fill);
-/* The elements of padded [rows, most, ...] at these places, [total, ...]. */
-tp_tensor *tpi_at_padded_places(tpi_at at, tp_tensor *padded, tp_tensor *places);
+/* Of padded [rows, most, ...] the elements in these rows at these positions, [total, ...]; a position from `most` on fails the
+ * run. */
+tp_tensor *tpi_unpadded(tpi_at at, tp_tensor *padded, tp_tensor *ids, tp_tensor *positions);
 
 /* x [rows, ...] for each element. */
 tp_tensor *tpi_spread(tpi_at at, tp_tensor *x, const tpi_rows *p);

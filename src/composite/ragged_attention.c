@@ -79,7 +79,5 @@ TPI_COMPOSITE(tp_ragged_attention,
     if (tp_failed(y))
         return y;
     tp_tensor *ids = tpi_ids_of(at, of_q.offsets, of_q.total);
-    tp_tensor *positions = tpi_positions_of(at, of_q.offsets, ids);
-    tp_tensor *places = tpi_padded_places(at, ids, positions, of_q.rows, queries->shape[0]);
-    return tpi_at_padded_places(at, tp_swap(y, 1, 2), places);
+    return tpi_unpadded(at, tp_swap(y, 1, 2), ids, tpi_positions_of(at, of_q.offsets, ids));
 }

@@ -80,25 +80,19 @@ tp_tensor *tpi_padded(tpi_at at, const tpi_rows *p, tp_tensor *columns, double f
     return tp_gather(longer, place, 0);
 }
 
-tp_tensor *tpi_padded_places(tpi_at at, tp_tensor *ids, tp_tensor *positions, int64_t rows,
-                             int64_t most)
-{
-    if (tp_failed(positions))
-        return positions;
-    const int64_t shape[2] = {rows, most};
-    tp_tensor *all = tp_broadcast(tpi_whole(at, positions, 0), 2, shape);
-    tp_tensor *size = tp_extent(all, 1, (int64_t[]){1}, TP_I64);
-    tp_tensor *place = tp_add(tp_mul(ids, size), positions);
-    return tp_where(tp_lt(positions, size), place, tp_extent(all, TP_ALL, TP_I64));
-}
-
-tp_tensor *tpi_at_padded_places(tpi_at at, tp_tensor *padded, tp_tensor *places)
+tp_tensor *tpi_unpadded(tpi_at at, tp_tensor *padded, tp_tensor *ids, tp_tensor *positions)
 {
     int64_t shape[TP_MAX_RANK];
+    if (tp_failed(positions))
+        return positions;
+    shape[0] = tpi_dim_mul(tpi_dims_of(padded), padded->shape[0], padded->shape[1]);
     for (int i = 2; i < padded->rank; i++)
         shape[i - 1] = padded->shape[i];
-    shape[0] = tpi_dim_mul(tpi_dims_of(padded), padded->shape[0], padded->shape[1]);
-    return tp_gather(tp_reshape(padded, padded->rank - 1, shape), places, 0);
+    tp_tensor *most = tp_extent(padded, 1, (int64_t[]){1}, TP_I64);
+    tp_tensor *end = tp_extent(padded, 2, (int64_t[]){0, 1}, TP_I64);
+    tp_tensor *place = tp_add(tp_mul(ids, most), positions);
+    place = tp_where(tp_lt(positions, most), place, end);
+    return tp_gather(tp_reshape(padded, padded->rank - 1, shape), place, 0);
 }
 
 TPI_COMPOSITE(tp_ragged_pad, (tp_ragged r, int64_t most, double fill), r, most, fill)
@@ -133,9 +127,7 @@ TPI_COMPOSITE(tp_ragged_unpad, (tp_tensor * padded, tp_ragged r), padded, r)
     if ((failed = tpi_refuse_longer(at, what, &p, padded->shape[1])))
         return failed;
     tp_tensor *ids = tpi_ids_of(at, p.offsets, p.total);
-    tp_tensor *places = tpi_padded_places(at, ids, tpi_positions_of(at, p.offsets, ids), p.rows,
-                                          padded->shape[1]);
-    return tpi_at_padded_places(at, padded, places);
+    return tpi_unpadded(at, padded, ids, tpi_positions_of(at, p.offsets, ids));
 }
 
 TPI_RAGGED(tp_ragged_of_padded, (tp_tensor * padded, tp_tensor *lengths), padded, lengths)
@@ -160,7 +152,6 @@ TPI_RAGGED(tp_ragged_of_padded, (tp_tensor * padded, tp_tensor *lengths), padded
         return (tp_ragged){all, all};
     tp_tensor *offsets = tpi_offsets_of(at, lengths);
     tp_tensor *ids = tpi_counted_ids(at, offsets, all);
-    tp_tensor *places = tpi_padded_places(at, ids, tpi_counted_positions(at, offsets, ids, all),
-                                          padded->shape[0], padded->shape[1]);
-    return tpi_pair(tpi_at_padded_places(at, padded, places), offsets);
+    tp_tensor *positions = tpi_counted_positions(at, offsets, ids, all);
+    return tpi_pair(tpi_unpadded(at, padded, ids, positions), offsets);
 }

@@ -77,11 +77,12 @@ static bool evaluate_alone(mapped *m)
 /* Sizes that values decide differ from sample to sample; and some compositions need all axes that there can be. */
 static bool is_refused(const mapped *m)
 {
-    static const char *const by_values[] = {"nonzero", "masked_select", "unique"};
+    static const char *const by_values[] = {"nonzero", "masked_select", "unique", "ragged", "lstm"};
     const char *message = tp_error_message(m->tp);
     for (size_t i = 0; i < sizeof by_values / sizeof *by_values; i++)
-        if (strcmp(m->c->op, by_values[i]) == 0)
-            return strstr(message, "samples may have different numbers");
+        if (strncmp(m->c->op, by_values[i], strlen(by_values[i])) == 0 &&
+            strstr(message, "samples may have different numbers"))
+            return true;
     if (strcmp(m->c->op, "assign") == 0)
         return strstr(message, "assigns a variable");
     return tp_error(m->tp) == TP_E_AXIS && strstr(message, "with the axis of the samples");

@@ -3,7 +3,7 @@
 import numpy as np
 
 from numpy_types import T
-from numpy_nn import tp_attention, tp_lstm
+from numpy_nn import recurrent, tp_attention
 
 
 class Ragged:
@@ -131,8 +131,9 @@ def attention(q, k, v, most, options):
 
 
 def lstm_of_rows(r, w):
-    rows = [tp_lstm(T(row[:, None], r.values.dtype), w, None, None, None) for row in r.rows() if len(row)]
-    return T(np.concatenate([y.v[:, 0] for y in rows]), r.values.dtype)
+    m = w["r"].v.shape[0]
+    y = [recurrent(4)(T(row[:, None], r.values.dtype), w, None, None).v[:len(row) * m] for row in r.rows() if len(row)]
+    return T(np.concatenate(y).reshape(-1, m), r.values.dtype)
 
 
 NAMES = {
