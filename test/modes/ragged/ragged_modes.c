@@ -7,7 +7,7 @@
 #include <unistd.h>
 
 enum { MOST_ROWS = 6, N_OFFSETS = 4, MAX_OUT = 3 };
-/* No row but the first is empty in the first: what stands in a mean of nothing is no number. */
+/* The last ones have empty rows, whose mean is no number. */
 static const int64_t all_lengths[N_OFFSETS][MOST_ROWS + 1] = {
     {2,  1, 4, 3,  -1},
     {5,  1, 1, -1},
