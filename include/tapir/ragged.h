@@ -128,7 +128,7 @@ TP_FN(tp_tensor *, tp_ragged_log_softmax, tp_ragged r);
  *     q [total, h, d],  k [total', hk, d],  v [total', hk, e], in the rows of k  ->  [total, h, e], in the rows of q
  * as tp_attention says; q and k have as many rows. It is computed padded: `most` is at least as long as any row of both (0: as
  * the longest), as in tp_ragged_pad. A row has the bits that tp_attention gives for it alone, but where it has fewer than 256
- * keys and `most` is 256 or more: then its sums have the order of 256 keys (docs/numerics.md). A query of a row without keys
+ * keys and `most` is 256 or more: then its sums have the order of 256 and more (docs/numerics.md). A query of a row without keys
  * gives 0. Of the options, which may be NULL, mask, lengths and a past have no meaning here (TP_E_VALUE). */
 TP_FN(tp_tensor *, tp_ragged_attention, tp_ragged q, tp_ragged k, tp_tensor *v, int64_t most,
       const tp_attention_options *options);

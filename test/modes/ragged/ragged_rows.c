@@ -122,6 +122,23 @@ static void attention_is_that_of_rows_alone(void **state)
     }
 }
 
+/* From 256 elements on sums along the last axis have more lanes: rows of less are added up as such, when they are padded to
+ * more. */
+static void attention_of_long_rows(void **state)
+{
+    tp_ctx *tp = *state;
+    tp_tensor *x = numbers(tp, TP_F32, TP_DIMS(320, 1, 4), 0);
+    const tp_ragged r = tp_ragged_of_lengths(x, whole(tp, 2, (int64_t[]){300, 20}));
+    tp_tensor *y = tp_ragged_attention(r, r, x, 0, NULL);
+    tp_tensor *longer = tp_slice(x, 0, 0, 300, 1), *shorter = tp_slice(x, 0, 300, 320, 1);
+    expect_same(tp_slice(y, 0, 0, 300, 1), attended_alone(longer, longer, longer, NULL));
+    tp_tensor *padded = tp_pad(shorter, TP_DIMS(0, 0, 0), (int64_t[]){280, 0, 0}, 0);
+    tp_tensor *seen = tp_lt(tp_arange(tp, TP_I64, 300, 0, 1), 20);
+    tp_tensor *alone =
+        attended_alone(padded, padded, padded, &(tp_attention_options){.mask = seen});
+    expect_same(tp_slice(y, 0, 300, 320, 1), tp_slice(alone, 0, 0, 20, 1));
+}
+
 /* A query without keys gets 0, one of a row with keys what they give. */
 static void rows_of_keys_may_be_empty(void **state)
 {
@@ -270,6 +287,100 @@ static void runs_look_at_them(void **state)
     }
 }
 
+/* In graphs: the result of a run, or NULL; the error is cleared. */
+static tp_tensor *run(tp_ctx *tp, tp_tensor *y, tp_engine engine, tp_tensor *x, tp_tensor *i)
+{
+    static const char *const feeds[] = {"x", "i"}, *const fetch[] = {"y"};
+    tp_tensor *in[2] = {x, i}, *out = NULL;
+    tp_name(y, "y");
+    tp_program *p = tp_graph_compile(tp_graph_of(y), 2, feeds, 1, fetch,
+                                     &(tp_compile_options){.engine = engine});
+    const tp_status s = tp_program_run(p, in, &out);
+    assert_true(s == TP_OK || s == TP_E_VALUE);
+    tp_clear_error(tp);
+    tp_program_free(p);
+    return s == TP_OK ? out : NULL;
+}
+
+/* What is done to x [7, 2] with offsets or lengths i, in a graph of its own. */
+typedef tp_tensor *(*of_two)(tp_tensor *x, tp_tensor *i);
+
+static void expect_runs(tp_ctx *tp, of_two f, tp_tensor *i, const bool *good)
+{
+    static const tp_engine engines[] = {TP_ENGINE_REFERENCE, TP_ENGINE_TILES, TP_ENGINE_C};
+    tp_tensor *x = numbers(tp, TP_F32, TP_DIMS(7, 2), 0);
+    for (int e = 0; e < 3; e++) {
+        tp_graph *g = tp_graph_new(tp);
+        const int64_t n = tp_symbol(g, "n");
+        tp_tensor *in = tp_placeholder(g, "x", TP_F32, TP_DIMS(tp_symbol(g, "total"), 2));
+        tp_tensor *y =
+            run(tp, f(in, tp_placeholder(g, "i", TP_I64, TP_DIMS(n))), engines[e], x, i);
+        if (good)
+            assert_int_equal(y != NULL, *good);
+        tp_graph_free(g);
+    }
+}
+
+static tp_tensor *padded_to_3(tp_tensor *x, tp_tensor *i)
+{
+    return tp_ragged_pad(tp_ragged_of_lengths(x, i), 3, 0);
+}
+
+static tp_tensor *unpadded_of_3(tp_tensor *x, tp_tensor *i)
+{
+    tp_tensor *rows = tp_extent(i, TP_ALL, TP_F32);
+    tp_tensor *padded = tp_broadcast(rows, TP_DIMS(tp_dim(i, 0), 3));
+    return tp_ragged_unpad(padded, tp_ragged_of_lengths(x, i));
+}
+
+static tp_tensor *taken_of_padded(tp_tensor *x, tp_tensor *i)
+{
+    return tp_ragged_of_padded(x, i).values;
+}
+
+static void runs_refuse_longer_rows(void **state)
+{
+    static const bool yes = true, no = false;
+    tp_ctx *tp = *state;
+    tp_tensor *fits = whole(tp, 3, (int64_t[]){3, 1, 3}),
+              *not = whole(tp, 2, (int64_t[]){3, 4});
+    expect_runs(tp, padded_to_3, fits, &yes);
+    expect_runs(tp, padded_to_3, not, &no);
+    expect_runs(tp, unpadded_of_3, fits, &yes);
+    expect_runs(tp, unpadded_of_3, not, &no);
+    expect_runs(tp, taken_of_padded, whole(tp, 7, (int64_t[]){0, 2, 1, 2, 0, 0, 1}), &yes);
+    expect_runs(tp, taken_of_padded, whole(tp, 7, (int64_t[]){0, 2, 1, 3, 0, 0, 1}), &no);
+    expect_runs(tp, taken_of_padded, whole(tp, 7, (int64_t[]){0, 2, 1, -1, 0, 0, 1}), &no);
+}
+
+#define BY_HAND(name, call)                                                                    \
+    static tp_tensor *name(tp_tensor *x, tp_tensor *i)                                         \
+    {                                                                                          \
+        const tp_ragged r = {x, i};                                                            \
+        return call;                                                                           \
+    }
+BY_HAND(sum_by_hand, tp_ragged_sum(r))
+BY_HAND(pad_by_hand, tp_ragged_pad(r, 0, 0))
+BY_HAND(softmax_by_hand, tp_ragged_softmax(r))
+BY_HAND(take_by_hand, tp_ragged_take(r, tp_argsort(tp_ragged_lengths(r), 0, false)).values)
+
+/* A run gives something, or fails; it reads and writes nothing else (a matter of the sanitizers). */
+static void pairs_by_hand(void **state)
+{
+    static const int64_t offsets[][3] = {
+        {0,  8,  7 },
+        {0,  -1, 7 },
+        {0,  3,  6 },
+        {0,  3,  9 },
+        {-7, 3,  70},
+        {5,  3,  1 }
+    };
+    static const of_two calls[] = {sum_by_hand, pad_by_hand, softmax_by_hand, take_by_hand};
+    tp_ctx *tp = *state;
+    for (int i = 0; i < 24; i++)
+        expect_runs(tp, calls[i / 6], whole(tp, 3, offsets[i % 6]), NULL);
+}
+
 static void sums(void *user, int n_in, tp_tensor *const *in, int n_out, tp_tensor **out)
 {
     (void)user, (void)n_in, (void)n_out;
@@ -327,6 +438,9 @@ int main(void)
 {
     static const struct CMUnitTest tests[] = {CASE(sums_are_those_of_rows_alone),
                                               CASE(attention_is_that_of_rows_alone),
+                                              CASE(attention_of_long_rows),
+                                              CASE(runs_refuse_longer_rows),
+                                              CASE(pairs_by_hand),
                                               CASE(rows_of_keys_may_be_empty),
                                               CASE(states_stop_where_rows_end),
                                               CASE(gradients_see_no_padding),
