@@ -1,6 +1,5 @@
 /* Ragged tensors: their offsets looked at, and the pairs that are made of them. */
-#include "composite/ragged.h"
-
+#include "composite/packed.h"
 #include "op/sizes.h"
 
 /* ---- offsets that are here --------------------------------------------------------------------- */
@@ -87,14 +86,14 @@ static tp_tensor *refuse_pair(tpi_at at, const char *what, tp_ragged r)
                               "elements along axis 0 of the values");
 }
 
-tp_tensor *tpi_rows_of(tpi_at at, const char *what, tp_ragged r, tpi_rows *p, int n,
-                       tp_tensor **const *more)
+tp_tensor *tpi_ragged_of(tpi_at at, const char *what, tp_ragged r, tpi_ragged *p, int n,
+                         tp_tensor **const *more)
 {
     enum { MOST = 4 };
     tp_tensor **all[MOST + 2] = {&p->values, &p->offsets};
     tp_tensor *failed = refuse_operands(at, what, "offsets", r.values, &r.offsets);
     failed = failed ? failed : refuse_pair(at, what, r);
-    *p = (tpi_rows){.values = r.values, .offsets = r.offsets, .given = r.offsets};
+    *p = (tpi_ragged){.values = r.values, .offsets = r.offsets, .given = r.offsets};
     for (int i = 0; i < n && !failed; i++) {
         failed = tpi_refuse_operand(r.values->ctx, at, what, i + 2, *more[i]);
         all[i + 2] = more[i];
@@ -169,22 +168,22 @@ tp_tensor *tpi_positions_of(tpi_at at, tp_tensor *offsets, tp_tensor *ids)
 
 TPI_COMPOSITE(tp_ragged_lengths, (tp_ragged r), r)
 {
-    tpi_rows p;
-    tp_tensor *failed = tpi_rows_of(at, "ragged_lengths", r, &p, 0, NULL);
+    tpi_ragged p;
+    tp_tensor *failed = tpi_ragged_of(at, "ragged_lengths", r, &p, 0, NULL);
     return failed ? failed : p.lengths;
 }
 
 TPI_COMPOSITE(tp_ragged_ids, (tp_ragged r), r)
 {
-    tpi_rows p;
-    tp_tensor *failed = tpi_rows_of(at, "ragged_ids", r, &p, 0, NULL);
+    tpi_ragged p;
+    tp_tensor *failed = tpi_ragged_of(at, "ragged_ids", r, &p, 0, NULL);
     return failed ? failed : tpi_ids_of(at, p.offsets, p.total);
 }
 
 TPI_COMPOSITE(tp_ragged_positions, (tp_ragged r), r)
 {
-    tpi_rows p;
-    tp_tensor *failed = tpi_rows_of(at, "ragged_positions", r, &p, 0, NULL);
+    tpi_ragged p;
+    tp_tensor *failed = tpi_ragged_of(at, "ragged_positions", r, &p, 0, NULL);
     return failed ? failed
                   : tpi_positions_of(at, p.offsets, tpi_ids_of(at, p.offsets, p.total));
 }
@@ -193,9 +192,9 @@ TPI_COMPOSITE(tp_ragged_positions, (tp_ragged r), r)
 
 TPI_RAGGED(tp_ragged_new, (tp_tensor * values, tp_tensor *offsets), values, offsets)
 {
-    tpi_rows p;
+    tpi_ragged p;
     tp_tensor *failed =
-        tpi_rows_of(at, "ragged_new", (tp_ragged){values, offsets}, &p, 0, NULL);
+        tpi_ragged_of(at, "ragged_new", (tp_ragged){values, offsets}, &p, 0, NULL);
     if (failed)
         return (tp_ragged){failed, failed};
     return tpi_pair(p.values, tpi_checked_offsets(at, p.values, p.offsets, p.total));

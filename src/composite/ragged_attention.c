@@ -1,8 +1,8 @@
 /* Attention within rows: padded, and masked where a row of keys has ended. */
-#include "composite/ragged.h"
+#include "composite/packed.h"
 #include "op/sizes.h"
 
-static tp_tensor *refuse_heads(tpi_at at, const char *what, const tpi_rows *q, tpi_rows *k,
+static tp_tensor *refuse_heads(tpi_at at, const char *what, const tpi_ragged *q, tpi_ragged *k,
                                tp_tensor **v)
 {
     const tp_tensor *x = q->values, *y = k->values;
@@ -19,8 +19,8 @@ static tp_tensor *refuse_heads(tpi_at at, const char *what, const tpi_rows *q, t
     return NULL;
 }
 
-static tp_tensor *refuse_most(tpi_at at, const char *what, const tpi_rows *q, const tpi_rows *k,
-                              int64_t most)
+static tp_tensor *refuse_most(tpi_at at, const char *what, const tpi_ragged *q,
+                              const tpi_ragged *k, int64_t most)
 {
     tp_tensor *failed = tpi_refuse_size(at, what, "most", q->values, most);
     if (failed || most == 0)
@@ -46,7 +46,7 @@ static tp_tensor *refuse_options(tpi_at at, const char *what, const tp_tensor *q
 }
 
 /* [rows, heads, most, size] */
-static tp_tensor *padded(tpi_at at, const tpi_rows *p, tp_tensor *columns)
+static tp_tensor *padded(tpi_at at, const tpi_ragged *p, tp_tensor *columns)
 {
     return tp_swap(tpi_padded(at, p, columns, 0), 1, 2);
 }
@@ -57,11 +57,11 @@ TPI_COMPOSITE(tp_ragged_attention,
               q, k, v, most, options)
 {
     const char *what = "ragged_attention";
-    tpi_rows of_q, of_k, of_v;
+    tpi_ragged of_q, of_k, of_v;
     const bool same = q.offsets == k.offsets;
     tp_tensor *failed =
-        tpi_rows_of(at, what, q, &of_q, 3, (tp_tensor * *const[]){&k.values, &k.offsets, &v});
-    if (failed || (failed = tpi_rows_of(at, what, k, &of_k, 0, NULL)) ||
+        tpi_ragged_of(at, what, q, &of_q, 3, (tp_tensor * *const[]){&k.values, &k.offsets, &v});
+    if (failed || (failed = tpi_ragged_of(at, what, k, &of_k, 0, NULL)) ||
         (failed = refuse_heads(at, what, &of_q, &of_k, &v)) ||
         (failed = refuse_most(at, what, &of_q, &of_k, most)) ||
         (failed = refuse_options(at, what, of_q.values, options)))

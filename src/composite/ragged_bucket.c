@@ -1,5 +1,5 @@
 /* Rows in groups of about one length. */
-#include "composite/ragged.h"
+#include "composite/packed.h"
 
 /* Which of sorted lengths [rows] begin a group: those with which the group before would have more than `most` elements when
  * each of its rows is as long as its first. */
@@ -23,8 +23,8 @@ static tp_tensor *group_begins(tpi_at at, tp_tensor *sorted, int64_t most)
 TPI_RAGGED(tp_ragged_bucket, (tp_ragged r, int64_t most), r, most)
 {
     const char *what = "ragged_bucket";
-    tpi_rows p;
-    tp_tensor *failed = tpi_rows_of(at, what, r, &p, 0, NULL);
+    tpi_ragged p;
+    tp_tensor *failed = tpi_ragged_of(at, what, r, &p, 0, NULL);
     if (!failed)
         failed = tpi_refuse_count(at, what, p.values, "most", most, 1);
     if (failed)

@@ -1,5 +1,5 @@
 /* Rows with padding behind them, and without it again. */
-#include "composite/ragged.h"
+#include "composite/packed.h"
 #include "op/sizes.h"
 
 /* ---- sizes that values decide ---------------------------------------------------------------- */
@@ -28,7 +28,7 @@ tp_tensor *tpi_count_to(tpi_at at, tp_tensor *n)
 }
 
 /* Of offsets that are here: the greatest length, and which row has it. */
-static int64_t longest_here(const tpi_rows *p, int64_t *row)
+static int64_t longest_here(const tpi_ragged *p, int64_t *row)
 {
     int64_t most = 0;
     for (int64_t i = 0, n = tpi_count(p->given) - 1; i < n; i++) {
@@ -42,7 +42,7 @@ static int64_t longest_here(const tpi_rows *p, int64_t *row)
 }
 
 /* A replay has other offsets than the call that was recorded, so there C has to look at a value. */
-tp_tensor *tpi_up_to_longest(tpi_at at, const tpi_rows *p)
+tp_tensor *tpi_up_to_longest(tpi_at at, const tpi_ragged *p)
 {
     int64_t row = 0;
     if (tpi_is_here(p->given) && !p->given->ctx->frame)
@@ -51,7 +51,7 @@ tp_tensor *tpi_up_to_longest(tpi_at at, const tpi_rows *p)
         at, tp_max(tp_reduce_max(p->lengths, TP_ALL, false), tpi_whole(at, p->offsets, 0)));
 }
 
-tp_tensor *tpi_refuse_longer(tpi_at at, const char *what, const tpi_rows *p, int64_t most)
+tp_tensor *tpi_refuse_longer(tpi_at at, const char *what, const tpi_ragged *p, int64_t most)
 {
     int64_t row = 0;
     if (!tpi_is_here(p->given) || tpi_dim_is_symbolic(most))
@@ -66,7 +66,7 @@ tp_tensor *tpi_refuse_longer(tpi_at at, const char *what, const tpi_rows *p, int
 /* ---- there and back ---------------------------------------------------------------------------- */
 
 /* The element behind the last has `fill`; a place behind that is refused by the run. */
-tp_tensor *tpi_padded(tpi_at at, const tpi_rows *p, tp_tensor *columns, double fill)
+tp_tensor *tpi_padded(tpi_at at, const tpi_ragged *p, tp_tensor *columns, double fill)
 {
     int64_t lo[TP_MAX_RANK] = {0}, hi[TP_MAX_RANK] = {1};
     if (tp_failed(columns))
@@ -98,8 +98,8 @@ tp_tensor *tpi_unpadded(tpi_at at, tp_tensor *padded, tp_tensor *ids, tp_tensor 
 TPI_COMPOSITE(tp_ragged_pad, (tp_ragged r, int64_t most, double fill), r, most, fill)
 {
     const char *what = "ragged_pad";
-    tpi_rows p;
-    tp_tensor *failed = tpi_rows_of(at, what, r, &p, 0, NULL);
+    tpi_ragged p;
+    tp_tensor *failed = tpi_ragged_of(at, what, r, &p, 0, NULL);
     if (failed || (failed = tpi_refuse_size(at, what, "most", p.values, most)) ||
         (most != 0 && (failed = tpi_refuse_longer(at, what, &p, most))))
         return failed;
@@ -116,8 +116,8 @@ TPI_COMPOSITE(tp_ragged_pad, (tp_ragged r, int64_t most, double fill), r, most, 
 TPI_COMPOSITE(tp_ragged_unpad, (tp_tensor * padded, tp_ragged r), padded, r)
 {
     const char *what = "ragged_unpad";
-    tpi_rows p;
-    tp_tensor *failed = tpi_rows_of(at, what, r, &p, 1, (tp_tensor * *const[]){&padded});
+    tpi_ragged p;
+    tp_tensor *failed = tpi_ragged_of(at, what, r, &p, 1, (tp_tensor * *const[]){&padded});
     if (failed)
         return failed;
     if (padded->rank < 2 || !tpi_takes_size(at, &padded, 0, p.rows))

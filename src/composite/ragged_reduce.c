@@ -1,23 +1,23 @@
 /* Sums, means and extrema of rows, and what rows have for each of their elements. */
+#include "composite/packed.h"
 #include "composite/places.h"
-#include "composite/ragged.h"
 #include "op/sizes.h"
 
 #include <math.h>
 
-static void row_shape(const tpi_rows *p, const tp_tensor *values, int64_t *shape)
+static void row_shape(const tpi_ragged *p, const tp_tensor *values, int64_t *shape)
 {
     shape[0] = p->rows;
     for (int i = 1; i < values->rank; i++)
         shape[i] = values->shape[i];
 }
 
-tp_tensor *tpi_spread(tpi_at at, tp_tensor *x, const tpi_rows *p)
+tp_tensor *tpi_spread(tpi_at at, tp_tensor *x, const tpi_ragged *p)
 {
     return tp_gather(x, tpi_ids_of(at, p->offsets, p->total), 0);
 }
 
-tp_tensor *tpi_row_sums(tpi_at at, const tpi_rows *p, tp_tensor *values)
+tp_tensor *tpi_row_sums(tpi_at at, const tpi_ragged *p, tp_tensor *values)
 {
     int64_t shape[TP_MAX_RANK];
     if (tp_failed(values))
@@ -37,7 +37,7 @@ static tp_tensor *of_nothing(tpi_at at, tp_tensor *x, bool greatest)
                     : tp_reduce_min(none, TP_DIMS(0), true);
 }
 
-tp_tensor *tpi_row_extrema(tpi_at at, const tpi_rows *p, bool greatest)
+tp_tensor *tpi_row_extrema(tpi_at at, const tpi_ragged *p, bool greatest)
 {
     int64_t shape[TP_MAX_RANK];
     row_shape(p, p->values, shape);
@@ -51,8 +51,8 @@ tp_tensor *tpi_row_extrema(tpi_at at, const tpi_rows *p, bool greatest)
 TPI_COMPOSITE(tp_ragged_spread, (tp_tensor * x, tp_ragged r), x, r)
 {
     const char *what = "ragged_spread";
-    tpi_rows p;
-    tp_tensor *failed = tpi_rows_of(at, what, r, &p, 1, (tp_tensor * *const[]){&x});
+    tpi_ragged p;
+    tp_tensor *failed = tpi_ragged_of(at, what, r, &p, 1, (tp_tensor * *const[]){&x});
     if (failed)
         return failed;
     if (x->rank == 0 || !tpi_takes_size(at, &x, 0, p.rows))
@@ -72,8 +72,8 @@ static tp_tensor *refuse_bool(tpi_at at, const char *what, const tp_tensor *x)
 TPI_COMPOSITE(tp_ragged_sum, (tp_ragged r), r)
 {
     const char *what = "ragged_sum";
-    tpi_rows p;
-    tp_tensor *failed = tpi_rows_of(at, what, r, &p, 0, NULL);
+    tpi_ragged p;
+    tp_tensor *failed = tpi_ragged_of(at, what, r, &p, 0, NULL);
     if (failed || (failed = refuse_bool(at, what, p.values)))
         return failed;
     return tpi_row_sums(at, &p, p.values);
@@ -82,8 +82,8 @@ TPI_COMPOSITE(tp_ragged_sum, (tp_ragged r), r)
 TPI_COMPOSITE(tp_ragged_mean, (tp_ragged r), r)
 {
     const char *what = "ragged_mean";
-    tpi_rows p;
-    tp_tensor *failed = tpi_rows_of(at, what, r, &p, 0, NULL);
+    tpi_ragged p;
+    tp_tensor *failed = tpi_ragged_of(at, what, r, &p, 0, NULL);
     if (failed || (failed = tpi_refuse_float(at, what, TPI_IN(p.values))))
         return failed;
     tp_tensor *n = tp_cast(p.lengths, (tp_dtype)p.values->dtype);
@@ -92,14 +92,14 @@ TPI_COMPOSITE(tp_ragged_mean, (tp_ragged r), r)
 
 TPI_COMPOSITE(tp_ragged_max, (tp_ragged r), r)
 {
-    tpi_rows p;
-    tp_tensor *failed = tpi_rows_of(at, "ragged_max", r, &p, 0, NULL);
+    tpi_ragged p;
+    tp_tensor *failed = tpi_ragged_of(at, "ragged_max", r, &p, 0, NULL);
     return failed ? failed : tpi_row_extrema(at, &p, true);
 }
 
 TPI_COMPOSITE(tp_ragged_min, (tp_ragged r), r)
 {
-    tpi_rows p;
-    tp_tensor *failed = tpi_rows_of(at, "ragged_min", r, &p, 0, NULL);
+    tpi_ragged p;
+    tp_tensor *failed = tpi_ragged_of(at, "ragged_min", r, &p, 0, NULL);
     return failed ? failed : tpi_row_extrema(at, &p, false);
 }

@@ -1,11 +1,11 @@
 /* Rows that are chosen, joined, put in order of time. */
-#include "composite/ragged.h"
+#include "composite/packed.h"
 #include "op/sizes.h"
 
 TPI_COMPOSITE(tp_ragged_by_time, (tp_ragged r), r)
 {
-    tpi_rows p;
-    tp_tensor *failed = tpi_rows_of(at, "ragged_by_time", r, &p, 0, NULL);
+    tpi_ragged p;
+    tp_tensor *failed = tpi_ragged_of(at, "ragged_by_time", r, &p, 0, NULL);
     if (failed)
         return failed;
     tp_tensor *ids = tpi_ids_of(at, p.offsets, p.total);
@@ -13,7 +13,7 @@ TPI_COMPOSITE(tp_ragged_by_time, (tp_ragged r), r)
 }
 
 /* Where in the values the elements of the chosen rows are, of which there are as many as `all` has. */
-static tp_tensor *chosen_places(tpi_at at, const tpi_rows *p, tp_tensor *index,
+static tp_tensor *chosen_places(tpi_at at, const tpi_ragged *p, tp_tensor *index,
                                 tp_tensor *offsets, tp_tensor *all)
 {
     tp_tensor *ids = tpi_counted_ids(at, offsets, all);
@@ -24,8 +24,8 @@ static tp_tensor *chosen_places(tpi_at at, const tpi_rows *p, tp_tensor *index,
 TPI_RAGGED(tp_ragged_take, (tp_ragged r, tp_tensor *index), r, index)
 {
     const char *what = "ragged_take";
-    tpi_rows p;
-    tp_tensor *failed = tpi_rows_of(at, what, r, &p, 1, (tp_tensor * *const[]){&index});
+    tpi_ragged p;
+    tp_tensor *failed = tpi_ragged_of(at, what, r, &p, 1, (tp_tensor * *const[]){&index});
     if (!failed)
         failed = tpi_refuse_integer(at, what, p.values, "indices", 2, index);
     if (!failed && index->rank != 1)
@@ -45,9 +45,9 @@ TPI_RAGGED(tp_ragged_take, (tp_ragged r, tp_tensor *index), r, index)
 TPI_RAGGED(tp_ragged_join, (tp_ragged r, tp_tensor *outer), r, outer)
 {
     const char *what = "ragged_join";
-    tpi_rows p;
+    tpi_ragged p;
     tp_tensor *given = outer;
-    tp_tensor *failed = tpi_rows_of(at, what, r, &p, 1, (tp_tensor * *const[]){&outer});
+    tp_tensor *failed = tpi_ragged_of(at, what, r, &p, 1, (tp_tensor * *const[]){&outer});
     if (!failed)
         failed = tpi_refuse_integer(at, what, p.values, "outer offsets", 2, outer);
     if (!failed && (outer->rank != 1 || outer->shape[0] == 0))

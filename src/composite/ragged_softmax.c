@@ -1,21 +1,21 @@
 /* Softmax along rows, its logarithm, and the logarithm of its sum. */
-#include "composite/ragged.h"
+#include "composite/packed.h"
 
-static tp_tensor *float_rows(tpi_at at, const char *what, tp_ragged r, tpi_rows *p)
+static tp_tensor *float_rows(tpi_at at, const char *what, tp_ragged r, tpi_ragged *p)
 {
-    tp_tensor *failed = tpi_rows_of(at, what, r, p, 0, NULL);
+    tp_tensor *failed = tpi_ragged_of(at, what, r, p, 0, NULL);
     return failed ? failed : tpi_refuse_float(at, what, TPI_IN(p->values));
 }
 
 /* The values less the greatest of their row, which shifts no softmax and so has no gradient. */
-static tp_tensor *below_max(tpi_at at, const tpi_rows *p)
+static tp_tensor *below_max(tpi_at at, const tpi_ragged *p)
 {
     return tp_sub(p->values, tpi_spread(at, tp_detach(tpi_row_extrema(at, p, true)), p));
 }
 
 TPI_COMPOSITE(tp_ragged_softmax, (tp_ragged r), r)
 {
-    tpi_rows p;
+    tpi_ragged p;
     tp_tensor *failed = float_rows(at, "ragged_softmax", r, &p);
     if (failed)
         return failed;
@@ -26,7 +26,7 @@ TPI_COMPOSITE(tp_ragged_softmax, (tp_ragged r), r)
 
 TPI_COMPOSITE(tp_ragged_log_softmax, (tp_ragged r), r)
 {
-    tpi_rows p;
+    tpi_ragged p;
     tp_tensor *failed = float_rows(at, "ragged_log_softmax", r, &p);
     if (failed)
         return failed;
@@ -37,7 +37,7 @@ TPI_COMPOSITE(tp_ragged_log_softmax, (tp_ragged r), r)
 /* The greatest is taken out of the exponents, unless it is infinite. */
 TPI_COMPOSITE(tp_ragged_logsumexp, (tp_ragged r), r)
 {
-    tpi_rows p;
+    tpi_ragged p;
     tp_tensor *failed = float_rows(at, "ragged_logsumexp", r, &p);
     if (failed)
         return failed;

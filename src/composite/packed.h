@@ -1,23 +1,23 @@
 /* What functions over ragged tensors have in common: the pair, looked at, and what follows from its offsets. */
-#ifndef TAPIR_COMPOSITE_RAGGED_H
-#define TAPIR_COMPOSITE_RAGGED_H
+#ifndef TAPIR_PACKED_H
+#define TAPIR_PACKED_H
 
 #include "composite/composite.h"
 #include "core/dim.h"
 #include "tapir/ragged.h"
 
 /* A ragged whose tensors are good, and seen together; offsets are i64. */
-typedef struct tpi_rows {
+typedef struct tpi_ragged {
     tp_tensor *values, *offsets;
     tp_tensor *starts, *lengths; /* [rows] */
     tp_tensor *given;            /* the offsets as they came: numbers that may be here */
     int64_t rows, total;         /* sizes */
-} tpi_rows;
+} tpi_ragged;
 
 /* Fills *p from r and, unless they are NULL, *more, which are good or no good operands and are seen together with it. NULL, or
  * the failed tensor to return. */
-tp_tensor *tpi_rows_of(tpi_at at, const char *what, tp_ragged r, tpi_rows *p, int n,
-                       tp_tensor **const *more);
+tp_tensor *tpi_ragged_of(tpi_at at, const char *what, tp_ragged r, tpi_ragged *p, int n,
+                         tp_tensor **const *more);
 
 /* NULL, or the failed tensor: offsets that are here are none of that many `things`. */
 tp_tensor *tpi_refuse_offsets(tpi_at at, const char *what, const tp_tensor *offsets,
@@ -40,20 +40,20 @@ tp_tensor *tpi_counted_positions(tpi_at at, tp_tensor *offsets, tp_tensor *ids, 
 /* 0, 1, ... as many as n [] i64 says: C looks at it, or, in a graph, a loop counts up to it. */
 tp_tensor *tpi_count_to(tpi_at at, tp_tensor *n);
 /* The same up to the longest of the rows. */
-tp_tensor *tpi_up_to_longest(tpi_at at, const tpi_rows *p);
+tp_tensor *tpi_up_to_longest(tpi_at at, const tpi_ragged *p);
 /* NULL, or the failed tensor: a row that is here is longer than `most`. */
-tp_tensor *tpi_refuse_longer(tpi_at at, const char *what, const tpi_rows *p, int64_t most);
+tp_tensor *tpi_refuse_longer(tpi_at at, const char *what, const tpi_ragged *p, int64_t most);
 /* r padded to `columns` [most], 0, 1, ... */
-tp_tensor *tpi_padded(tpi_at at, const tpi_rows *p, tp_tensor *columns, double fill);
+tp_tensor *tpi_padded(tpi_at at, const tpi_ragged *p, tp_tensor *columns, double fill);
 /* Of padded [rows, most, ...] the elements in these rows at these positions, [total, ...]; a position from `most` on fails the
  * run. */
 tp_tensor *tpi_unpadded(tpi_at at, tp_tensor *padded, tp_tensor *ids, tp_tensor *positions);
 
 /* x [rows, ...] for each element. */
-tp_tensor *tpi_spread(tpi_at at, tp_tensor *x, const tpi_rows *p);
+tp_tensor *tpi_spread(tpi_at at, tp_tensor *x, const tpi_ragged *p);
 /* Of each row. */
-tp_tensor *tpi_row_sums(tpi_at at, const tpi_rows *p, tp_tensor *values);
-tp_tensor *tpi_row_extrema(tpi_at at, const tpi_rows *p, bool greatest);
+tp_tensor *tpi_row_sums(tpi_at at, const tpi_ragged *p, tp_tensor *values);
+tp_tensor *tpi_row_extrema(tpi_at at, const tpi_ragged *p, bool greatest);
 
 /* Defines tp_<name>, whose result is a tensor, or a ragged, and whose body follows. */
 #define TPI_RAGGED(name, params, ...)                                                          \
