@@ -11,6 +11,7 @@ typedef struct tpi_ragged {
     tp_tensor *values, *offsets;
     tp_tensor *starts, *lengths; /* [rows] */
     tp_tensor *given;            /* the offsets as they came: numbers that may be here */
+    tp_tensor *ids;              /* NULL: nobody has asked yet */
     int64_t rows, total;         /* sizes */
 } tpi_ragged;
 
@@ -49,11 +50,13 @@ tp_tensor *tpi_padded(tpi_at at, const tpi_ragged *p, tp_tensor *columns, double
  * run. */
 tp_tensor *tpi_unpadded(tpi_at at, tp_tensor *padded, tp_tensor *ids, tp_tensor *positions);
 
+/* Of each element the number of its row; made once. */
+tp_tensor *tpi_ragged_ids(tpi_at at, tpi_ragged *p);
 /* x [rows, ...] for each element. */
-tp_tensor *tpi_spread(tpi_at at, tp_tensor *x, const tpi_ragged *p);
+tp_tensor *tpi_spread(tpi_at at, tp_tensor *x, tpi_ragged *p);
 /* Of each row. */
-tp_tensor *tpi_row_sums(tpi_at at, const tpi_ragged *p, tp_tensor *values);
-tp_tensor *tpi_row_extrema(tpi_at at, const tpi_ragged *p, bool greatest);
+tp_tensor *tpi_row_sums(tpi_at at, tpi_ragged *p, tp_tensor *values);
+tp_tensor *tpi_row_extrema(tpi_at at, tpi_ragged *p, bool greatest);
 
 /* Defines tp_<name>, whose result is a tensor, or a ragged, and whose body follows. */
 #define TPI_RAGGED(name, params, ...)                                                          \

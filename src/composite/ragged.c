@@ -166,6 +166,12 @@ tp_tensor *tpi_positions_of(tpi_at at, tp_tensor *offsets, tp_tensor *ids)
     return tpi_counted_positions(at, offsets, ids, tpi_iota(at, offsets, ids->shape[0]));
 }
 
+tp_tensor *tpi_ragged_ids(tpi_at at, tpi_ragged *p)
+{
+    p->ids = p->ids ? p->ids : tpi_ids_of(at, p->offsets, p->total);
+    return p->ids;
+}
+
 TPI_COMPOSITE(tp_ragged_lengths, (tp_ragged r), r)
 {
     tpi_ragged p;
@@ -177,15 +183,14 @@ TPI_COMPOSITE(tp_ragged_ids, (tp_ragged r), r)
 {
     tpi_ragged p;
     tp_tensor *failed = tpi_ragged_of(at, "ragged_ids", r, &p, 0, NULL);
-    return failed ? failed : tpi_ids_of(at, p.offsets, p.total);
+    return failed ? failed : tpi_ragged_ids(at, &p);
 }
 
 TPI_COMPOSITE(tp_ragged_positions, (tp_ragged r), r)
 {
     tpi_ragged p;
     tp_tensor *failed = tpi_ragged_of(at, "ragged_positions", r, &p, 0, NULL);
-    return failed ? failed
-                  : tpi_positions_of(at, p.offsets, tpi_ids_of(at, p.offsets, p.total));
+    return failed ? failed : tpi_positions_of(at, p.offsets, tpi_ragged_ids(at, &p));
 }
 
 /* ---- makers -------------------------------------------------------------------------------------------- */

@@ -78,6 +78,6 @@ TPI_COMPOSITE(tp_ragged_attention,
                                  padded(at, &of_v, keys), &o, NULL, NULL);
     if (tp_failed(y))
         return y;
-    tp_tensor *ids = tpi_ids_of(at, of_q.offsets, of_q.total);
+    tp_tensor *ids = tpi_ragged_ids(at, &of_q);
     return tpi_unpadded(at, tp_swap(y, 1, 2), ids, tpi_positions_of(at, of_q.offsets, ids));
 }

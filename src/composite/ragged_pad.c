@@ -126,7 +126,7 @@ TPI_COMPOSITE(tp_ragged_unpad, (tp_tensor * padded, tp_ragged r), padded, r)
                         SHAPE(p.offsets));
     if ((failed = tpi_refuse_longer(at, what, &p, padded->shape[1])))
         return failed;
-    tp_tensor *ids = tpi_ids_of(at, p.offsets, p.total);
+    tp_tensor *ids = tpi_ragged_ids(at, &p);
     return tpi_unpadded(at, padded, ids, tpi_positions_of(at, p.offsets, ids));
 }
 

@@ -12,19 +12,19 @@ static void row_shape(const tpi_ragged *p, const tp_tensor *values, int64_t *sha
         shape[i] = values->shape[i];
 }
 
-tp_tensor *tpi_spread(tpi_at at, tp_tensor *x, const tpi_ragged *p)
+tp_tensor *tpi_spread(tpi_at at, tp_tensor *x, tpi_ragged *p)
 {
-    return tp_gather(x, tpi_ids_of(at, p->offsets, p->total), 0);
+    return tp_gather(x, tpi_ragged_ids(at, p), 0);
 }
 
-tp_tensor *tpi_row_sums(tpi_at at, const tpi_ragged *p, tp_tensor *values)
+tp_tensor *tpi_row_sums(tpi_at at, tpi_ragged *p, tp_tensor *values)
 {
     int64_t shape[TP_MAX_RANK];
     if (tp_failed(values))
         return values;
     row_shape(p, values, shape);
-    return tp_scatter_add(tpi_zeros(at, values, values->rank, shape),
-                          tpi_ids_of(at, p->offsets, p->total), values, 0);
+    return tp_scatter_add(tpi_zeros(at, values, values->rank, shape), tpi_ragged_ids(at, p),
+                          values, 0);
 }
 
 /* What the greatest (least) of no elements is: [] or, of integers, [1, ...]. */
@@ -37,13 +37,13 @@ static tp_tensor *of_nothing(tpi_at at, tp_tensor *x, bool greatest)
                     : tp_reduce_min(none, TP_DIMS(0), true);
 }
 
-tp_tensor *tpi_row_extrema(tpi_at at, const tpi_ragged *p, bool greatest)
+tp_tensor *tpi_row_extrema(tpi_at at, tpi_ragged *p, bool greatest)
 {
     int64_t shape[TP_MAX_RANK];
     row_shape(p, p->values, shape);
     tp_tensor *first =
         tp_broadcast(of_nothing(at, p->values, greatest), p->values->rank, shape);
-    tp_tensor *ids = tpi_ids_of(at, p->offsets, p->total);
+    tp_tensor *ids = tpi_ragged_ids(at, p);
     return greatest ? tp_scatter_max(first, ids, p->values, 0)
                     : tp_scatter_min(first, ids, p->values, 0);
 }

@@ -8,7 +8,7 @@ TPI_COMPOSITE(tp_ragged_by_time, (tp_ragged r), r)
     tp_tensor *failed = tpi_ragged_of(at, "ragged_by_time", r, &p, 0, NULL);
     if (failed)
         return failed;
-    tp_tensor *ids = tpi_ids_of(at, p.offsets, p.total);
+    tp_tensor *ids = tpi_ragged_ids(at, &p);
     return tp_argsort(tpi_positions_of(at, p.offsets, ids), 0, false); /* equal ones stay */
 }
 

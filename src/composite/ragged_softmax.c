@@ -8,7 +8,7 @@ static tp_tensor *float_rows(tpi_at at, const char *what, tp_ragged r, tpi_ragge
 }
 
 /* The values less the greatest of their row, which shifts no softmax and so has no gradient. */
-static tp_tensor *below_max(tpi_at at, const tpi_ragged *p)
+static tp_tensor *below_max(tpi_at at, tpi_ragged *p)
 {
     return tp_sub(p->values, tpi_spread(at, tp_detach(tpi_row_extrema(at, p, true)), p));
 }
