@@ -190,7 +190,7 @@ static void in_functions(void **state)
     body b = {.w = numbers(tp, 4, 9)};
     for (int i = 0; i < 2 * N_ROWS; i++) {
         const bool pure = i % 2;
-        const tp_function_options opt = {.pure = pure};
+        const tp_function_options opt = {.pure = pure, .engine = TP_ENGINE_TILES};
         const row *of = b.of = &rows[i / 2];
         tp_function *f = tp_function_new(tp, "row", captured, &b, &opt);
         for (int turn = 0; turn < 3 * N_OFFSETS; turn++) {
