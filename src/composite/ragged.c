@@ -70,8 +70,11 @@ static tp_tensor *refuse_operands(tpi_at at, const char *what, const char *name,
     tp_tensor *failed = tpi_refuse_operands(at, what, TPI_IN(values, *whole));
     if (failed || (failed = tpi_refuse_integer(at, what, values, name, 1, *whole)))
         return failed;
-    *whole = tp_contiguous(*whole);
-    return tp_failed(*whole) ? *whole : NULL;
+    tp_tensor *packed = tp_contiguous(*whole);
+    if (tp_failed(packed))
+        return packed;
+    *whole = packed;
+    return NULL;
 }
 
 static tp_tensor *refuse_pair(tpi_at at, const char *what, tp_ragged r)

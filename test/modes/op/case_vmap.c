@@ -77,7 +77,8 @@ static bool evaluate_alone(mapped *m)
 /* Sizes that values decide differ from sample to sample; and some compositions need all axes that there can be. */
 static bool is_refused(const mapped *m)
 {
-    static const char *const by_values[] = {"nonzero", "masked_select", "unique", "ragged", "lstm"};
+    static const char *const by_values[] = {"nonzero", "masked_select", "unique", "ragged",
+                                            "lstm"};
     const char *message = tp_error_message(m->tp);
     for (size_t i = 0; i < sizeof by_values / sizeof *by_values; i++)
         if (strncmp(m->c->op, by_values[i], strlen(by_values[i])) == 0 &&

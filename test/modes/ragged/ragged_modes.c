@@ -158,7 +158,7 @@ static void in_graphs(void **state)
             tp_program *p = tp_graph_compile(g, 2, feeds, n_out(of), names,
                                              &(tp_compile_options){.engine = engines[e]});
             for (int k = 0; k < N_OFFSETS; k++) {
-                tp_tensor *in[2], *got[MAX_OUT], *want[MAX_OUT];
+                tp_tensor *in[2], *got[MAX_OUT] = {NULL}, *want[MAX_OUT] = {NULL};
                 if (!is_meant(of, k))
                     continue;
                 eagerly(tp, of, k, w, want);
@@ -195,7 +195,7 @@ static void in_functions(void **state)
         tp_function *f = tp_function_new(tp, "row", captured, &b, &opt);
         for (int turn = 0; turn < 3 * N_OFFSETS; turn++) {
             const int k = turn % N_OFFSETS;
-            tp_tensor *in[2], *got[MAX_OUT], *want[MAX_OUT];
+            tp_tensor *in[2], *got[MAX_OUT] = {NULL}, *want[MAX_OUT] = {NULL};
             if (!is_meant(of, k))
                 continue;
             eagerly(tp, of, k, b.w, want);
@@ -222,7 +222,7 @@ static void as_models(void **state)
         if (!read)
             fail_msg("%s, read: %s", of.what, tp_error_message(tp));
         for (int k = 0; k < N_OFFSETS; k++) {
-            tp_tensor *in[2], *got[MAX_OUT], *want[MAX_OUT];
+            tp_tensor *in[2], *got[MAX_OUT] = {NULL}, *want[MAX_OUT] = {NULL};
             if (!is_meant(&of, k))
                 continue;
             eagerly(tp, &of, k, w, want);
