@@ -434,6 +434,54 @@ static void groups_hold_so_many(void **state)
     expect_same(tp_ragged_lengths(two), whole(tp, 2, (int64_t[]){7, 3}));
 }
 
+/* ---- memory -------------------------------------------------------------------------------------------------- */
+
+/* Something of everything, eagerly or in a graph. */
+static tp_tensor *of_everything(tp_tensor *x, tp_tensor *of_rows)
+{
+    const tp_ragged r = tp_ragged_of_lengths(x, of_rows), groups = tp_ragged_bucket(r, 50);
+    const tp_ragged turned = tp_ragged_take(r, groups.values),
+                    q = {tp_unsqueeze(x, 1), r.offsets};
+    tp_tensor *part[] = {tp_unsqueeze(tp_ragged_attention(q, q, q.values, 0, NULL), 0),
+                         tp_ragged_softmax(turned), tp_ragged_unpad(tp_ragged_pad(r, 0, 1), r),
+                         tp_ragged_spread(tp_ragged_max(r), r)};
+    tp_tensor *y = tp_cast(tp_sum(tp_ragged_by_time(r), TP_ALL, false), TP_F32);
+    for (int i = 0; i < 4; i++)
+        y = tp_add(y, tp_sum(part[i], TP_ALL, false));
+    return y;
+}
+
+/* An allocation fails: so does the result, and nothing is left. */
+static void memory_may_be_lacking(void **state)
+{
+    (void)state;
+    for (int in_graph = 0; in_graph < 2; in_graph++) {
+        bool came = true;
+        long n = 0;
+        while (came) {
+            unit_memory m = {0};
+            tp_ctx *tp = unit_open(&m);
+            assert_non_null(tp);
+            tp_tensor *x = numbers(tp, TP_F32, TP_DIMS(51, 3), 0),
+                      *i = whole(tp, ROWS, lengths);
+            if (in_graph) {
+                tp_graph *g = tp_graph_new(tp);
+                x = tp_placeholder(g, "x", TP_F32, TP_DIMS(tp_symbol(g, "total"), 3));
+                i = tp_placeholder(g, "i", TP_I64, TP_DIMS(tp_symbol(g, "rows")));
+            }
+            const long last = m.fail_once = m.calls + ++n;
+            tp_tensor *y = of_everything(x, i);
+            came = m.calls >= last;
+            m.fail_once = 0;
+            assert_true(tp_failed(y) ? tp_error(tp) == TP_E_MEMORY
+                                     : tp_error(tp) == TP_OK || came);
+            tp_close(tp);
+            assert_int_equal(m.bytes, 0);
+        }
+        assert_true(n > 1); /* each block, where sanitizers look; else a chunk of many */
+    }
+}
+
 int main(void)
 {
     static const struct CMUnitTest tests[] = {CASE(sums_are_those_of_rows_alone),
@@ -450,6 +498,7 @@ int main(void)
                                               CASE(runs_look_at_them),
                                               CASE(replays_look_at_them),
                                               CASE(rows_of_rows),
-                                              CASE(groups_hold_so_many)};
+                                              CASE(groups_hold_so_many),
+                                              CASE(memory_may_be_lacking)};
     return cmocka_run_group_tests(tests, NULL, NULL);
 }
