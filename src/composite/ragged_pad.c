@@ -41,11 +41,12 @@ static int64_t longest_here(const tpi_ragged *p, int64_t *row)
     return most;
 }
 
-/* A replay has other offsets than the call that was recorded, so there C has to look at a value. */
+/* A replay has other offsets than the call that was recorded, so there C has to look at a value; a graph may read a variable,
+ * which is another one in the next run. */
 tp_tensor *tpi_up_to_longest(tpi_at at, const tpi_ragged *p)
 {
     int64_t row = 0;
-    if (tpi_is_here(p->given) && !p->given->ctx->frame)
+    if (tpi_is_here(p->given) && !p->offsets->graph && !p->given->ctx->frame)
         return tpi_iota(at, p->offsets, longest_here(p, &row));
     return tpi_count_to(
         at, tp_max(tp_reduce_max(p->lengths, TP_ALL, false), tpi_whole(at, p->offsets, 0)));

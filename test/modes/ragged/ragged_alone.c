@@ -406,6 +406,24 @@ static void replays_look_at_them(void **state)
     }
 }
 
+/* The longest row is that of each run. */
+static void offsets_may_be_a_variable(void **state)
+{
+    static const char *const feeds[] = {"x"}, *const fetch[] = {"y"};
+    tp_ctx *tp = *state;
+    tp_tensor *x = numbers(tp, TP_F32, TP_DIMS(7, 2), 0), *y;
+    tp_tensor *o = tp_variable(whole(tp, 3, (int64_t[]){0, 3, 7}), "o");
+    tp_graph *g = tp_graph_new(tp);
+    const tp_ragged r = {tp_placeholder(g, "x", TP_F32, TP_DIMS(7, 2)), o};
+    tp_name(tp_ragged_pad(r, 0, 0), "y");
+    tp_program *p = tp_graph_compile(g, 1, feeds, 1, fetch, NULL);
+    for (int i = 3; i > 0; i--) {
+        tp_assign(o, whole(tp, 3, (int64_t[]){0, i, 7}));
+        assert_int_equal(tp_program_run(p, &x, &y), TP_OK);
+        assert_int_equal(tp_size(y, 1), 7 - i);
+    }
+}
+
 /* ---- rows of rows, groups ------------------------------------------------------------------------------------ */
 
 static void rows_of_rows(void **state)
@@ -497,6 +515,7 @@ int main(void)
                                               CASE(numbers_are_told),
                                               CASE(runs_look_at_them),
                                               CASE(replays_look_at_them),
+                                              CASE(offsets_may_be_a_variable),
                                               CASE(rows_of_rows),
                                               CASE(groups_hold_so_many),
                                               CASE(memory_may_be_lacking)};
