@@ -1,6 +1,7 @@
 /* LeNet on 28 x 28 pictures, batches of 32, SGD with momentum: one step in four ways, and what
  * comes before it is fast. */
 #include "bench.h"
+#include "lenet.h"
 #include "limits.h"
 
 #include <stdio.h>
@@ -8,15 +9,14 @@
 
 enum { BATCH = 32, N_BATCHES = 8 };
 
-typedef struct lenet {
-    tp_conv_layer conv[2];
-    tp_dense dense[3];
+typedef struct learner {
+    lenet net;
     tp_optimizer *sgd;
-} lenet;
+} learner;
 
 typedef struct training {
     tp_ctx *tp;
-    lenet net;
+    learner learner;
     tp_tensor *x[N_BATCHES], *y[N_BATCHES];
     int64_t next;
     tp_graph *graph;
@@ -25,50 +25,22 @@ typedef struct training {
     tp_function *function; /* takes x and y, gives the loss */
 } training;
 
-static lenet lenet_new(tp_ctx *tp)
+static learner learner_new(tp_ctx *tp)
 {
-    lenet net = {
-        .conv = {tp_conv_layer_new(tp_params_new(tp), "conv1", 1,                              6,               TP_SQUARE(5, 1, 2), NULL),
-                 tp_conv_layer_new(tp_params_new(tp),                                                                                                  "conv2",                                                                        6,     16, TP_SQUARE(5, 1, 0),
-                 NULL)},
-        .dense = {tp_dense_new(tp_params_new(tp),                                   "dense1",             400, 120, NULL),
-                 tp_dense_new(tp_params_new(tp),     "dense2",                                                                                    120,                                                                             84, NULL),
-                 tp_dense_new(tp_params_new(tp), "dense3",                                                                                                                                                                                                  84,                                                                                                                                                                                                     10,   NULL)}
-    };
-    tp_tensor *params[10];
-    for (int i = 0; i < 2; i++) {
-        params[2 * i] = net.conv[i].w;
-        params[2 * i + 1] = net.conv[i].b;
-    }
-    for (int i = 0; i < 3; i++) {
-        params[4 + 2 * i] = net.dense[i].w;
-        params[5 + 2 * i] = net.dense[i].b;
-    }
-    net.sgd = tp_sgd_new(tp, 0.01, &(tp_sgd_options){.momentum = 0.9}, 10, params);
-    return net;
+    learner l = {.net = lenet_new(tp)};
+    l.sgd =
+        tp_sgd_new(tp, 0.01, &(tp_sgd_options){.momentum = 0.9}, LENET_PARAMS, l.net.params);
+    return l;
 }
 
-static tp_tensor *loss_of(const lenet *net, tp_tensor *x, tp_tensor *y)
-{
-    const tp_window two = {
-        .kernel = {2, 2}
-    };
-    for (int i = 0; i < 2; i++)
-        x = tp_max_pool(tp_relu(tp_conv_layer_apply(&net->conv[i], x)), &two);
-    x = tp_flatten(x, 1);
-    for (int i = 0; i < 2; i++)
-        x = tp_relu(tp_dense_apply(&net->dense[i], x));
-    return tp_cross_entropy(tp_dense_apply(&net->dense[2], x), y);
-}
-
-static tp_graph *graph_of(tp_ctx *tp, const lenet *net)
+static tp_graph *graph_of(tp_ctx *tp, const learner *l)
 {
     tp_graph *g = tp_graph_new(tp);
     const int64_t batch = tp_symbol(g, "batch");
     tp_tensor *x = tp_placeholder(g, "x", TP_F32, TP_DIMS(batch, 1, 28, 28));
-    tp_tensor *loss = loss_of(net, x, tp_placeholder(g, "y", TP_I64, TP_DIMS(batch)));
+    tp_tensor *loss = lenet_loss(&l->net, x, tp_placeholder(g, "y", TP_I64, TP_DIMS(batch)));
     tp_name(loss, "loss");
-    tp_name(tp_optimizer_step(net->sgd, loss), "step");
+    tp_name(tp_optimizer_step(l->sgd, loss), "step");
     return g;
 }
 
@@ -87,7 +59,7 @@ static void step_eagerly(void *arg, int64_t n)
     for (; n > 0; n--, t->next++) {
         tp_scope_begin(t->tp);
         const int64_t i = t->next % N_BATCHES;
-        tp_optimizer_step(t->net.sgd, loss_of(&t->net, t->x[i], t->y[i]));
+        tp_optimizer_step(t->learner.sgd, lenet_loss(&t->learner.net, t->x[i], t->y[i]));
         tp_scope_end(t->tp);
     }
 }
@@ -129,9 +101,9 @@ static void captured_body(void *user, int n_in, tp_tensor *const *in, int n_out,
                           tp_tensor **out)
 {
     (void)n_in, (void)n_out;
-    const lenet *net = user;
-    tp_tensor *loss = loss_of(net, in[0], in[1]);
-    tp_optimizer_step(net->sgd, loss);
+    const learner *l = user;
+    tp_tensor *loss = lenet_loss(&l->net, in[0], in[1]);
+    tp_optimizer_step(l->sgd, loss);
     out[0] =
         tp_detach(loss); /* nobody asks for its gradient any more: nothing is kept for it */
 }
@@ -154,7 +126,7 @@ static double first_call(void *arg, int64_t n)
     double seconds = 0;
     for (; n > 0; n--) {
         const double start = limit_now();
-        t.function = tp_function_new(t.tp, "first", captured_body, &t.net, NULL);
+        t.function = tp_function_new(t.tp, "first", captured_body, &t.learner, NULL);
         step_captured(&t, 1);
         seconds += limit_now() - start;
         tp_function_free(t.function);
@@ -168,7 +140,7 @@ static double second_call(void *arg, int64_t n)
     training t = *(const training *)arg;
     double seconds = 0;
     for (; n > 0; n--) {
-        t.function = tp_function_new(t.tp, "second", captured_body, &t.net, NULL);
+        t.function = tp_function_new(t.tp, "second", captured_body, &t.learner, NULL);
         step_captured(&t, 1);
         const double start = limit_now();
         step_captured(&t, 1);
@@ -182,13 +154,13 @@ static double second_call(void *arg, int64_t n)
 
 static void training_new(training *t, tp_ctx *tp)
 {
-    *t = (training){.tp = tp, .net = lenet_new(tp)};
+    *t = (training){.tp = tp, .learner = learner_new(tp)};
     for (int i = 0; i < N_BATCHES; i++) {
         t->x[i] = tp_uniform(tp, TP_F32, TP_DIMS(BATCH, 1, 28, 28), 0, 1);
         t->y[i] = tp_cast(tp_uniform(tp, TP_F32, TP_DIMS(BATCH), 0, 10), TP_I64);
     }
-    t->function = tp_function_new(tp, "LeNet", captured_body, &t->net, NULL);
-    t->graph = graph_of(tp, &t->net);
+    t->function = tp_function_new(tp, "LeNet", captured_body, &t->learner, NULL);
+    t->graph = graph_of(tp, &t->learner);
     t->program = compile(t->graph, TP_ENGINE_C);
     t->tiles = compile(t->graph, TP_ENGINE_TILES);
 }
@@ -202,7 +174,7 @@ static void train(const bench *b, void (*step)(void *, int64_t), float w[150])
     step(&t, 2);
     tp_function_wait(t.function);
     step(&t, 8);
-    tp_read(t.net.conv[0].w, w, 150 * sizeof *w);
+    tp_read(t.learner.net.conv[0].w, w, 150 * sizeof *w);
     if (tp_error(tp) != TP_OK)
         tp_fail(b->tp, tp_error(tp), tp_error_message(tp));
     tp_close(tp);
@@ -231,8 +203,8 @@ typedef struct compiling {
 static void compile_once(const compiling *c, const char *dir, bool cached)
 {
     tp_ctx *tp = tp_open(&(tp_options){.cache_dir = dir});
-    const lenet net = lenet_new(tp);
-    const tp_program *p = compile(graph_of(tp, &net), TP_ENGINE_C);
+    const learner l = learner_new(tp);
+    const tp_program *p = compile(graph_of(tp, &l), TP_ENGINE_C);
     if (!p)
         tp_fail(c->b->tp, tp_error(tp), tp_error_message(tp));
     else if (tp_program_stats_of(p).from_cache != cached)

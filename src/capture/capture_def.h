@@ -303,17 +303,16 @@ bool tpi_roll_long(tpi_frame *fr, tpi_step *last);
 /* ---- frame.c -------------------------------------------------------------------------------- */
 
 extern const tpi_frame_rules tpi_capture_rules;
+/* The frame of the captured function that runs; NULL: none does. */
+static inline tpi_frame *tpi_frame_of(const tp_ctx *ctx)
+{
+    return ctx->frame_rules == &tpi_capture_rules ? ctx->frame : NULL;
+}
 
 /* Opens the function's frame in `tree`; false: not possible now, run eagerly. */
 bool tpi_frame_open(tp_function *f, tpi_tree *tree, tpi_at at, int n_in, tp_tensor *const *in);
 /* Settles and closes it, `out` being returned. */
 void tpi_frame_close(tpi_frame *fr, tpi_at at, int n_out, tp_tensor *const *out);
-
-/* Memory of the caller's (tp_tensor_wrap), which may change, or end, when nobody holds it. */
-static inline bool tpi_is_wrapped(const tp_tensor *t)
-{
-    return t->buf && !t->buf->size && !t->buf->lasts;
-}
 
 /* Is a tensor's number that in the frame's call? */
 static inline bool tpi_has_number(const tpi_frame *fr, const tp_tensor *t)

@@ -220,8 +220,9 @@ static void enter(running *r)
 {
     tp_function *f = r->f;
     tp_ctx *ctx = f->ctx;
-    if (ctx->frame && ctx->frame->trace)
-        tpi_traced_call(ctx->frame, r->at, f);
+    tpi_frame *around = tpi_frame_of(ctx);
+    if (around && around->trace)
+        tpi_traced_call(around, r->at, f);
     f->running++;
     ctx->calls++;
     f->stats.calls++;
@@ -268,6 +269,8 @@ static tp_status leave(const running *r)
 static void settle(const running *r)
 {
     tp_function *f = r->f;
+    if (f->ctx->frame && !tpi_frame_of(f->ctx)) /* what waits in a tp_batch may fail */
+        f->ctx->frame_rules->before_error(f->ctx);
     if (r->captured) {
         tpi_frame_close(&f->frame, r->at, r->n_out, r->out);
         f->frame.trace = NULL;

@@ -136,8 +136,9 @@ static tp_tensor *group_norm_of(tpi_at at, tp_tensor *x, int64_t groups, tp_tens
         return tpi_fail(x->ctx, at, what, TP_E_SHAPE,
                         "%lld groups do not divide axis 1 of x %s", (long long)groups,
                         SHAPE(x));
-    /* Channels of a group are an axis of their own, along which scale and shift lie, if it is known how many. Not before a
-     * last axis of size 1: along that one nothing is added up in the gradients of these, which is in their order. */
+    /* Channels of a group are an axis of their own, along which scale and shift lie, if it is known how many. Not
+     * before a last axis of size 1: along that one nothing is added up in the gradients of these, which is in their
+     * order. */
     tpi_dims *dims = tpi_dims_of(x);
     const int64_t each = tpi_dim_div(dims, x->shape[1], groups);
     const int64_t rest = tpi_sizes_product(dims, x->rank - 2, x->shape + 2);

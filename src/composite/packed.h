@@ -15,15 +15,16 @@ typedef struct tpi_ragged {
     int64_t rows, total;         /* sizes */
 } tpi_ragged;
 
-/* Fills *p from r and, unless they are NULL, *more, which are good or no good operands and are seen together with it. NULL, or
- * the failed tensor to return. */
+/* Fills *p from r and, unless they are NULL, *more, which are good or no good operands and are seen together with it.
+ * NULL, or the failed tensor to return. */
 tp_tensor *tpi_ragged_of(tpi_at at, const char *what, tp_ragged r, tpi_ragged *p, int n,
                          tp_tensor **const *more);
 
 /* NULL, or the failed tensor: offsets that are here are none of that many `things`. */
 tp_tensor *tpi_refuse_offsets(tpi_at at, const char *what, const tp_tensor *offsets,
                               int64_t total, const char *things);
-/* Good offsets [rows + 1], i64, over `total` elements, which is a size of like's: those that a run finds to be none fail it. */
+/* Good offsets [rows + 1], i64, over `total` elements, which is a size of like's: those that a run finds to be none
+ * fail it. */
 tp_tensor *tpi_checked_offsets(tpi_at at, tp_tensor *like, tp_tensor *offsets, int64_t total);
 
 /* Has *x that size along the axis, or one that a run may find to be it? Then *x is taken to have it. */
@@ -46,8 +47,8 @@ tp_tensor *tpi_up_to_longest(tpi_at at, const tpi_ragged *p);
 tp_tensor *tpi_refuse_longer(tpi_at at, const char *what, const tpi_ragged *p, int64_t most);
 /* r padded to `columns` [most], 0, 1, ... */
 tp_tensor *tpi_padded(tpi_at at, const tpi_ragged *p, tp_tensor *columns, double fill);
-/* Of padded [rows, most, ...] the elements in these rows at these positions, [total, ...]; a position from `most` on fails the
- * run. */
+/* Of padded [rows, most, ...] the elements in these rows at these positions, [total, ...]; a position from `most` on
+ * fails the run. */
 tp_tensor *tpi_unpadded(tpi_at at, tp_tensor *padded, tp_tensor *ids, tp_tensor *positions);
 
 /* Of each element the number of its row; made once. */

@@ -1,8 +1,8 @@
 /* Rows in groups of about one length. */
 #include "composite/packed.h"
 
-/* Which of sorted lengths [rows] begin a group: those with which the group before would have more than `most` elements when
- * each of its rows is as long as its first. */
+/* Which of sorted lengths [rows] begin a group: those with which the group before would have more than `most` elements
+ * when each of its rows is as long as its first. */
 static tp_tensor *group_begins(tpi_at at, tp_tensor *sorted, int64_t most)
 {
     tp_tensor *zero = tpi_whole(at, sorted, 0), *one = tpi_whole(at, sorted, 1);

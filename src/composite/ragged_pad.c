@@ -41,8 +41,8 @@ static int64_t longest_here(const tpi_ragged *p, int64_t *row)
     return most;
 }
 
-/* A replay has other offsets than the call that was recorded, so there C has to look at a value; a graph may read a variable,
- * which is another one in the next run. */
+/* A replay has other offsets than the call that was recorded, so there C has to look at a value; a graph may read a
+ * variable, which is another one in the next run. */
 tp_tensor *tpi_up_to_longest(tpi_at at, const tpi_ragged *p)
 {
     int64_t row = 0;

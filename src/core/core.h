@@ -64,7 +64,7 @@ enum {
     TPI_CONSTANT = 16, /* a graph node, or a copy of a variable, made while recording was off */
     TPI_MARK = 32,     /* scratch of one walk; clear outside it */
     TPI_STATE = 64,    /* a variable itself, not a view of one */
-    TPI_LAZY = 128,    /* of a frame of capture: has strides, but no value yet */
+    TPI_LAZY = 128,    /* of a frame: has strides, but no value yet */
     TPI_REPLACED = 128 /* a block of a program's graph: another is in its place */
 };
 
@@ -159,8 +159,8 @@ typedef enum tpi_look {
     TPI_LOOK_MARK    /* if the tensor was there before the body */
 } tpi_look;
 
-/* A frame of capture stands between the ops and their execution (src/capture). While ctx->frame
- * is not NULL, ops on concrete tensors come here. */
+/* A frame of capture (src/capture), or a queue of ops that wait (src/batch), stands between the ops and their execution.
+ * While ctx->frame is not NULL, ops on concrete tensors come here. */
 typedef struct tpi_frame_rules {
     /* An op call with good operands (of no graph); `requires`: one of them requires a gradient. */
     tp_tensor *(*apply)(tp_ctx *ctx, tpi_at at, const tpi_op *op, int n_in,
@@ -258,9 +258,14 @@ struct tp_ctx {
     const char *function;    /* the name of that function */
     int32_t calls;           /* of functions that run, in each other */
     tpi_stack stack;         /* on which they run */
-    struct tpi_frame *frame; /* of the captured function that runs; NULL: none */
+    void *
+        frame; /* of the captured function that runs (tpi_frame), or of a queue (tpi_queue); NULL: none */
     const tpi_frame_rules *frame_rules;
     uint32_t frames; /* so far */
+    size_t batch_budget; /* of tp_batch, and what it has done: */
+    struct {
+        int64_t ops, kernels, alone;
+    } batch_counts;
     tp_graph
         *tracing; /* the body that ops on tensors of the graphs around it are put in; or NULL */
     bool sweeps;  /* a gradient is being built, or settled: bodies of ended blocks take nodes */
@@ -379,6 +384,12 @@ void tpi_visit_end(const tpi_visit *a);
 #define TPI_ALONE(ctx, at, what) TPI_ALONE_OR(ctx, at, what, (tp_tensor *)crowd)
 #define TPI_ALONE_STATUS(ctx, at, what) TPI_ALONE_OR(ctx, at, what, (tp_status)crowd->status)
 
+/* Memory of the caller's (tp_tensor_wrap), which may change, or end, when nobody holds it. */
+static inline bool tpi_is_wrapped(const tp_tensor *t)
+{
+    return t->buf && !t->buf->size && !t->buf->lasts;
+}
+
 /* ---- capture ----------------------------------------------------------------------------- */
 
 /* Before anything but an op reads t's elements: they are computed. Afterwards t may have
@@ -419,7 +430,7 @@ tp_tensor *tpi_hand_out(tp_tensor *t, tpi_at at);
 /* Building, loading and running a graph is no part of what goes on around it: of the captured
  * function, which could not follow, or of an open block of another graph. */
 typedef struct tpi_paused {
-    struct tpi_frame *frame;
+    void *frame;
     tp_graph *tracing;
 } tpi_paused;
 static inline tpi_paused tpi_pause(tp_ctx *ctx, tpi_at at)

@@ -73,6 +73,7 @@ tp_ctx *tp_open(const tp_options *opt)
     c->trap_nan = is_nan_trapped();
     tpi_log_check();
     c->seed = opt ? opt->seed : 0;
+    c->batch_budget = (size_t)256 << 20;
     c->max_turns = opt && opt->max_turns > 0 ? opt->max_turns : INT64_MAX;
     c->kernels = tpi_kernels_choose(false);
     c->near_bytes = tpi_near_bytes();

@@ -43,8 +43,8 @@ struct tp_graph {
     struct tpi_body *body; /* of a body: what it is (ir/body.h) */
     struct tpi_body **bodies; /* of its blocks; freed with it */
     int n_bodies, bodies_size;
-    bool
-        borrows; /* of one call (transform/one_body.c): concrete tensors are its leaves, whatever they were computed from */
+    /* Of one call (transform/one_body.c): concrete tensors are its leaves, whatever they were computed from. */
+    bool borrows;
     bool
         leaves; /* it is made to be written to a file: kernels of the user's become what stands for them */
     /* Of a program's graph (pass/fold.c): its constants before any was folded, what folding may add to

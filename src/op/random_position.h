@@ -22,7 +22,7 @@ typedef struct tpi_random_attrs {
     int64_t seed, at; /* in a graph: 0, and a negative number that no other node has */
     int64_t lo, hi;
     int64_t stream; /* its bits */
-    /* Of draws for many samples (transform/draws.c) by each of the first axes: so many positions from one row to the next.
+    /* Of draws for many samples (transform/sample_draws.c) by each of the first axes: so many positions from one row to the next.
      * Where there are some the stream moves on by `moves`; else all is one row, and it moves to where that ends. */
     tpi_list apart;
     int64_t moves;

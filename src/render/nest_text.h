@@ -71,7 +71,8 @@ void tpi_nest_close(tpi_nest_text *n);
 
 /* Does one of these statements call a function of rows, if it may? */
 bool tpi_nest_by_rows(const tpi_nest_text *n, int from, int to);
-/* The loop over a strip along an axis (-1: it has none) of at most `most` elements, whose body will be these statements. */
+/* The loop over a strip along an axis (-1: it has none) of at most `most` elements, whose body will be these
+ * statements. */
 void tpi_nest_open_strip(tpi_nest_text *n, int axis, int from, int to, int most);
 void tpi_nest_close_strip(tpi_nest_text *n);
 /* The innermost loop, over an axis: in strips if these statements need them. */

@@ -425,9 +425,10 @@ static void put_phase(nest *n, const int *phase, int k, int n_phases, bool late)
         tpi_nest_close(n);
     }
     put_elements(n, at);
-    if (ahead >= 0)
-        tpi_nest_close(n), tpi_nest_close(n);
-    else
+    if (ahead >= 0) {
+        tpi_nest_close(n);
+        tpi_nest_close(n);
+    } else
         close_phase(n);
 }
 

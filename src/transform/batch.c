@@ -47,8 +47,8 @@ tp_tensor *tpi_batch_operand(const tpi_batch *b, int k)
     return tp_broadcast(x, x->rank + 1, shape);
 }
 
-/* The same with axes of one element behind that, up to `rank` behind it, so that it broadcasts as it does alone; what all
- * samples share stays as it is. */
+/* The same with axes of one element behind that, up to `rank` behind it, so that it broadcasts as it does alone; what
+ * all samples share stays as it is. */
 static tp_tensor *aligned(const tpi_batch *b, int k, int rank)
 {
     tp_tensor *x = b->x[k];

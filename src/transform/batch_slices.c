@@ -9,8 +9,8 @@
 #undef TP_PLACE
 #define TP_PLACE b->at.file, b->at.line
 
-/* Of a node x [a..., axis, b...], index [i...], src [a..., i..., b...]: so many axes a and i of [n, a..., i..., b...] the
- * other way round. */
+/* Of a node x [a..., axis, b...], index [i...], src [a..., i..., b...]: so many axes a and i of [n, a..., i..., b...]
+ * the other way round. */
 static tp_tensor *exchanged(const tpi_batch *b, tp_tensor *x, int a, int i)
 {
     int64_t axes[TP_MAX_RANK] = {0};

@@ -14,8 +14,8 @@ typedef struct tpi_one_call {
     tp_tensor *const *in;
 } tpi_one_call;
 
-/* What is public: refuses a call that lacks something or has bad operands, else sets out[n] by `run`, which gives NULL or the
- * failed tensor, in a scope of its own. The results are the caller's scope's. */
+/* What is public: refuses a call that lacks something or has bad operands, else sets out[n] by `run`, which gives NULL
+ * or the failed tensor, in a scope of its own. The results are the caller's scope's. */
 tp_status tpi_one_call_run(const tpi_one_call *c,
                            tp_tensor *(*run)(const void *user, tp_tensor **out),
                            const void *user, int n, tp_tensor **out);
@@ -27,14 +27,14 @@ typedef struct tpi_one_body {
         *own; /* which it is in when all is concrete; NULL: in a graph that is being built */
 } tpi_one_body;
 
-/* Runs the function once. type gives the rank and sizes of argument i in the body. NULL, or the failed tensor; closed either
- * way. */
+/* Runs the function once. type gives the rank and sizes of argument i in the body. NULL, or the failed tensor; closed
+ * either way. */
 tp_tensor *tpi_one_open(const tpi_one_call *c,
                         int (*type)(const void *user, int i, int64_t *shape), const void *user,
                         tpi_one_body *to);
 void tpi_one_close(const tpi_one_body *b);
-/* The images of its outputs, in f's memory. `image`: of param i, an argument or one that stands for nothing outside. NULL,
- * and *failed is the failed tensor. */
+/* The images of its outputs, in f's memory. `image`: of param i, an argument or one that stands for nothing outside.
+ * NULL, and *failed is the failed tensor. */
 tpi_image *tpi_one_images(const tpi_one_body *b, tpi_transform *f,
                           tpi_image (*image)(const void *user, int i), const void *user,
                           tp_tensor **failed);

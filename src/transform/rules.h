@@ -5,8 +5,8 @@
 
 #include "ir/body.h"
 
-/* What stands for a node of the body. A marked one is not just the node's value: the samples lie along its first axis, or
- * it has a tangent. */
+/* What stands for a node of the body. A marked one is not just the node's value: the samples lie along its first axis,
+ * or it has a tangent. */
 typedef struct tpi_image tpi_image;
 struct tpi_image {
     tp_tensor *t;       /* NULL: none yet */
@@ -52,7 +52,7 @@ tp_tensor *tpi_transform_body(const tpi_transform *f, const tpi_body *body, tpi_
 /* A block: sets image[].outputs. NULL, or the failed tensor (transform_block.c). */
 tp_tensor *tpi_transform_block(const tpi_transform *f, const tp_tensor *block,
                                tpi_image *image);
-/* Sets f->draws; NULL, or the failed tensor: values decide how many there are (draws.c). */
+/* Sets f->draws; NULL, or the failed tensor: values decide how many there are (sample_draws.c). */
 tp_tensor *tpi_sample_draws_find(tpi_transform *f, const tpi_body *body);
 /* A random node for all samples; unless draws are done once it is marked. Never NULL. */
 tp_tensor *tpi_sample_draw(const tpi_transform *f, const tp_tensor *node, tpi_at at);

@@ -1,6 +1,6 @@
-/* Derivatives along a direction: a marked image has a tangent of its type and shape. Without a rule of its own an op has
- * it from its gradient, as the gradient of that (double reverse mode: Pearlmutter, 1994, gives the idea for products with
- * Hessians). */
+/* Derivatives along a direction: a marked image has a tangent of its type and shape. Without a rule of its own an op
+ * has it from its gradient, as the gradient of that (double reverse mode: Pearlmutter, 1994, gives the idea for
+ * products with Hessians). */
 #include "grad/sweep.h"
 #include "op/sizes.h"
 #include "tapir/composites.h"

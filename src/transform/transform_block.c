@@ -212,23 +212,37 @@ static void other_side(void *user, int n, tp_tensor **v)
     one_side(r, ((const tpi_cond_attrs *)r->block->attrs)->other, v);
 }
 
-/* What one side gives for its rows, joined to out[]; nothing where it has none, unless there are no samples at all: then
- * one side tells what there are none of. */
-static void add_rows_of_side(run *r, const tpi_body *body, tp_tensor *rows, tpi_nodes *out)
+/* Zeros for all samples, of the type and sizes of `rows`. */
+static tp_tensor *zeros_for_all(const run *r, tp_tensor *rows)
 {
+    const tpi_at at = r->at;
+    int64_t shape[TP_MAX_RANK + 1] = {r->f->samples};
+    for (int k = 1; k < rows->rank; k++)
+        shape[k] = rows->shape[k];
+    return tp_broadcast(tp_scalar_like(rows, 0), rows->rank, shape);
+}
+
+/* Puts what one side gives for its rows into v[]; nothing where it has none, unless there are no samples at all: then
+ * one side tells what there are none of. */
+static void put_rows_of_side(run *r, const tpi_body *body, tp_tensor *rows, tp_tensor **v)
+{
+    const tpi_at at = r->at;
     if (rows->status != TP_OK || r->failed) {
         r->failed = r->failed ? r->failed : rows;
         return;
     }
-    if (rows->shape[0] == 0 && (r->f->samples != 0 || out[0].n))
+    if (rows->shape[0] == 0 && (r->f->samples != 0 || v[0]))
         return;
     tpi_transform some = *r->f;
     some.samples = rows->shape[0];
     set_captures(r, body, rows);
     if (!run_body(r, &some, body))
         return;
-    for (int i = 0; i < body->n_outputs; i++)
-        tpi_nodes_push(&out[i], output(r, &some, body, i, true).t);
+    for (int i = 0; i < body->n_outputs; i++) {
+        tp_tensor *y = output(r, &some, body, i, true).t;
+        v[i] =
+            y->status == TP_OK ? tp_scatter(v[i] ? v[i] : zeros_for_all(r, y), rows, y, 0) : y;
+    }
 }
 
 /* Each sample goes the way of its own condition. */
@@ -236,28 +250,8 @@ static void split(run *r, tp_tensor **v)
 {
     const tpi_cond_attrs *a = r->block->attrs;
     const tpi_at at = r->at;
-    const int n = a->then->n_outputs;
-    tpi_nodes *out = tpi_bump_take(r->f->memory, (size_t)n + 1, sizeof *out);
-    if (!out) {
-        r->failed = tpi_no_memory(r->f->ctx, at, r->f->rules->what);
-        return;
-    }
-    for (int i = 0; i < n; i++)
-        out[i] = (tpi_nodes){.ctx = r->f->ctx};
-    tp_tensor *yes = rows_where(r, r->operand[0].t);
-    tp_tensor *no = rows_where(r, tp_not(r->operand[0].t));
-    add_rows_of_side(r, a->then, yes, out);
-    add_rows_of_side(r, a->other, no, out);
-    /* where each sample's row lies among those of both sides */
-    tp_tensor *order = tp_argsort(tp_concat(TPI_IN(yes, no), 0), 0, false);
-    for (int i = 0; i < n; i++) {
-        if (out[i].failed && !r->failed)
-            r->failed = tpi_no_memory(r->f->ctx, at, r->f->rules->what);
-        if (!r->failed)
-            v[i] = tp_gather(out[i].n > 1 ? tp_concat(out[i].n, out[i].v, 0) : out[i].v[0],
-                             order, 0);
-        tpi_nodes_free(&out[i]);
-    }
+    put_rows_of_side(r, a->then, rows_where(r, r->operand[0].t), v);
+    put_rows_of_side(r, a->other, rows_where(r, tp_not(r->operand[0].t)), v);
 }
 
 static void run_cond(run *r, int n, tp_tensor **v)
@@ -276,7 +270,7 @@ static const tpi_image *operand_of(const run *r, int k)
     return &r->operand[k - 1 + r->loop->has_pred];
 }
 
-/* A turn's params: carried values, elements of what is sliced, captures; those of some samples, or (rows NULL) of all. */
+/* A turn's params: carried values, elements of what is sliced, captures; of some samples, or (rows NULL) of all. */
 static void begin_turn(run *r, tp_tensor *const *carried, tp_tensor *const *elements,
                        tp_tensor *rows)
 {

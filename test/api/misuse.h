@@ -43,8 +43,8 @@ typedef struct misuse {
 extern const misuse misuse_base[], misuse_tensor[], misuse_ops[], misuse_composites[],
     misuse_arrays[], misuse_functions[], misuse_indexing[], misuse_linalg[], misuse_random[],
     misuse_grad[], misuse_graph[], misuse_nn[], misuse_train[], misuse_control[],
-    misuse_capture[], misuse_transform[], misuse_onnx[],
-    misuse_ragged[]; /* up to one without a name */
+    misuse_capture[], misuse_transform[], misuse_batching[],
+    misuse_ragged[], misuse_onnx[]; /* up to one without a name */
 
 /* The error of `what` is `status`, named so and placed there; it is cleared. */
 void misuse_expect(bed *b, const char *file, int line, const char *what, tp_status status,

@@ -62,7 +62,7 @@ static void settle_one(bed *b, tp_function *f)
 
 void settle(bed *b)
 {
-    for (int i = 0; i < b->n_made && b->way->waits; i++)
+    for (int i = 0; i < b->n_made && b->way->how == BOTH_WAITS; i++)
         if (b->made[i])
             settle_one(b, b->made[i]);
 }
@@ -238,7 +238,7 @@ void both_run(void **state)
     if (getenv("BOTH_SHOW"))
         printf("%s", eager);
     for (int i = 1; i < N_WAYS; i++) {
-        const bool compiles = ways[i].waits || ways[i].opt.engine == TP_ENGINE_C;
+        const bool compiles = (ways[i].how == BOTH_WAITS) || ways[i].opt.engine == TP_ENGINE_C;
         if (only && strcmp(only, ways[i].name) != 0)
             continue;
         if (compiles && !compiler) {

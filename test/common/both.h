@@ -7,16 +7,19 @@
 #define TAPIR_TEST_BOTH_H
 
 #include "common/unit.h"
+#include "tapir/batching.h"
 #include "tapir/capture.h"
 #include "tapir/nn.h"
-#include "tapir/train.h"
 #include "tapir/onnx.h"
 #include "tapir/random.h"
+#include "tapir/train.h"
 
+/* false, true: settle() waits for the compiler; random programs call their functions in a tp_batch. */
+typedef enum both_how { BOTH_GOES_ON, BOTH_WAITS, BOTH_BATCHES } both_how;
 typedef struct both_way {
     const char *name, *compiler; /* compiler NULL: the usual one */
     tp_function_options opt;
-    bool waits; /* settle() waits for the compiler */
+    both_how how;
 } both_way;
 
 enum { BOTH_FUNCTIONS = 64 };

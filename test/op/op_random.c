@@ -49,7 +49,7 @@ static void positions(void **state)
         at += (uint64_t)draws[i].blocks;
         assert_int_equal(tp->random_at, at);
         const tpi_random_attrs a = {.dtype = draws[i].dtype};
-        assert_int_equal(tpi_random_counters(&a, draws[i].n), draws[i].blocks);
+        assert_int_equal(tpi_random_moves(NULL, &a, 1, &draws[i].n), draws[i].blocks);
     }
     tp_seed(tp, 5);
     tp_tensor *all = tp_uniform(tp, TP_F32, TP_DIMS(12), 0, 1);

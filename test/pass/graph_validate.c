@@ -1,13 +1,10 @@
 /* Translation validation: passes that are wrong on purpose, and what is said of them. */
-#include "common/unit.h"
+#include "common/caught.h"
 #include "op/op.h"
 #include "pass/prune.h"
 #include "run/trial.h"
 #include "tapir/control.h"
 #include "tapir/tapir.h"
-
-#include <fcntl.h>
-#include <unistd.h>
 
 /* ---- wrong passes ------------------------------------------------------------------------------ */
 
@@ -49,30 +46,6 @@ typedef struct told {
     tp_status status;
     char error[400], text[8000];
 } told;
-
-/* What is written to file descriptor 2 from here on. */
-typedef struct caught {
-    int kept, file;
-} caught;
-
-static caught catch_begin(void)
-{
-    char path[] = "validate_XXXXXX";
-    const caught c = {dup(2), mkstemp(path)};
-    assert_true(c.kept >= 0 && c.file >= 0);
-    unlink(path);
-    dup2(c.file, 2);
-    return c;
-}
-
-static void catch_end(caught c, char *text, size_t size)
-{
-    dup2(c.kept, 2);
-    close(c.kept);
-    memset(text, 0, size);
-    assert_true(pread(c.file, text, size - 1, 0) >= 0);
-    close(c.file);
-}
 
 /* What is said when the passes rewrite the graph of `y`, whose placeholder is x. */
 static told run(tp_ctx *tp, const tpi_pass *const *passes, tp_tensor *x, tp_tensor *y)

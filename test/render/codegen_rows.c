@@ -1,7 +1,7 @@
-/* A remainder of floats is a function of rows in C: wherever in a nest it stands, the bits are those of the plain function
- * of elements, with quotients that are far or none, at any sizes and on any number of threads. */
+/* A remainder of floats is a function of rows in C: wherever in a nest it stands, the bits are those of the plain
+ * function of elements, with quotients that are far or none, at any sizes and on any number of threads. */
+#include "common/on_threads.h"
 #include "common/same.h"
-#include "common/unit.h"
 #include <tapir/tapir.h>
 
 #include <math.h>
@@ -133,22 +133,7 @@ static void on_threads(int threads)
     tp_close(tp);
 }
 
-static void test_one_thread(void **state)
-{
-    (void)state;
-    on_threads(1);
-}
-
-static void test_threads(void **state)
-{
-    (void)state;
-    on_threads(5);
-}
-
-static const struct CMUnitTest tests[] = {cmocka_unit_test(test_one_thread),
-                                          cmocka_unit_test(test_threads)};
-
 int main(void)
 {
-    return cmocka_run_group_tests(tests, NULL, NULL);
+    return main_on_threads(on_threads, 5);
 }

@@ -1,6 +1,6 @@
 /* The last phase of a softmax is done beside the next row's: rows of any number and length have the bits of
  * the eager op, with NaNs, infinities and -0, read from turned memory, on any number of threads. */
-#include "common/unit.h"
+#include "common/on_threads.h"
 #include <tapir/tapir.h>
 
 #include <math.h>
@@ -77,22 +77,7 @@ static void on_threads(int threads)
     tp_close(tp);
 }
 
-static void test_one_thread(void **state)
-{
-    (void)state;
-    on_threads(1);
-}
-
-static void test_threads(void **state)
-{
-    (void)state;
-    on_threads(7);
-}
-
-static const struct CMUnitTest tests[] = {cmocka_unit_test(test_one_thread),
-                                          cmocka_unit_test(test_threads)};
-
 int main(void)
 {
-    return cmocka_run_group_tests(tests, NULL, NULL);
+    return main_on_threads(on_threads, 7);
 }

@@ -26,6 +26,14 @@ static bool has_zlib(void)
     return library;
 }
 
+static void need_zlib(void)
+{
+    if (has_zlib())
+        return;
+    print_message("skipped: libz.so.1 is not installed\n");
+    skip();
+}
+
 static zip z; /* that is being made */
 static bytes array, squeezed;
 
@@ -56,8 +64,7 @@ static const float *pair(tp_archive *a, const char *name)
 static void stored_and_deflated(void **state)
 {
     tp_ctx *tp = *state;
-    if (!has_zlib())
-        skip(); /* as the library says; without_zlib has that */
+    need_zlib(); /* as the library says; without_zlib has that */
     begin_zip();
     make_array();
     deflated(&squeezed, &array);
@@ -274,8 +281,7 @@ static void long_texts(void **state)
 static void wrong_streams(void **state)
 {
     tp_ctx *tp = *state;
-    if (!has_zlib())
-        skip();
+    need_zlib();
     static bytes larger;
     make_array();
     deflated(&squeezed, &array);
@@ -360,8 +366,7 @@ static void whole_or_not(void **state)
 static void survives_no_memory(void **state)
 {
     (void)state;
-    if (!has_zlib())
-        skip();
+    need_zlib();
     begin_zip();
     make_array();
     deflated(&squeezed, &array);

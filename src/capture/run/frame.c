@@ -1,6 +1,7 @@
 /* A run of the body: what its op calls become. */
 #include "capture/record/launches.h"
 #include "control/open_block.h"
+#include "op/waiting.h"
 
 #include <string.h>
 
@@ -292,23 +293,6 @@ static tpi_step *go_on(tpi_frame *fr, tpi_call_of *c, bool *same)
 
 /* ---- op calls ---------------------------------------------------------------------------------------- */
 
-/* Strides of a tensor without value. True: it will be a view of its operand. */
-static bool lay_out(const tpi_infer *q, tp_tensor *y)
-{
-    y->flags |= TPI_LAZY;
-    if (q->op->kind == TPI_VIEW) {
-        const tp_tensor *x = q->in[0];
-        tpi_view v = {.in = x, .out = y, .in_stride = x->stride, .attrs = q->attrs};
-        if (q->op->view(&v)) {
-            memcpy(y->stride, v.stride, sizeof(int64_t) * y->rank);
-            tpi_note_contiguous(y);
-            return true;
-        }
-    }
-    tpi_set_strides(y);
-    return false;
-}
-
 /* Small conversions of what is known are done at once: of labels to indices, which can then be
  * checked. */
 static bool is_index_cast(const tpi_infer *q)
@@ -335,7 +319,7 @@ static tp_tensor *declare(tpi_frame *fr, const tpi_infer *q, bool *view)
         q->ctx->frame = frame;
         return y;
     }
-    *view = lay_out(q, y);
+    *view = tpi_waiting_lay_out(q, y);
     return y;
 }
 
@@ -366,24 +350,6 @@ static bool resolve(tpi_frame *fr, tpi_at at, bool view, int n_in, tp_tensor **i
         *assigned |= (uint64_t)1 << i;
     }
     return true;
-}
-
-static tp_tensor *out_of_frame(tp_ctx *ctx, tpi_at at, const tpi_op *op, int n_in,
-                               tp_tensor *const *in, const void *attrs)
-{
-    struct tpi_frame *frame = ctx->frame;
-    ctx->frame = NULL;
-    tp_tensor *y;
-    if (tpi_is_draw(op)) { /* it has no operand to find the context by, and has its position */
-        const tpi_random_attrs *r = attrs;
-        const tpi_infer q = {.op = op, .at = at, .ctx = ctx, .attrs = attrs};
-        y = tpi_tensor(ctx, at, (tp_dtype)r->dtype, (int)r->shape.n, r->shape.v);
-        y = y ? tpi_compute(&q, y) : tpi_no_memory(ctx, at, op->name);
-    } else {
-        y = tpi_apply(at, op, n_in, in, attrs);
-    }
-    ctx->frame = frame;
-    return y;
 }
 
 /* The step of this op call, with the shape of its result in q; NULL: *failed, or the frame is
@@ -520,7 +486,7 @@ static bool refused_index(tpi_frame *fr, tpi_infer *q, tp_tensor *const *tape, t
     if (*y || good)
         return *y != NULL;
     tpi_settle(fr);
-    *y = out_of_frame(q->ctx, q->at, q->op, q->n_in, tape, q->attrs);
+    *y = tpi_apply_now(q->ctx, q->at, q->op, q->n_in, tape, q->attrs);
     return true;
 }
 
@@ -626,7 +592,7 @@ static tp_tensor *apply_resolved(tpi_frame *fr, tpi_infer *q, tpi_call_of *c,
     if (y)
         return y;
     if (!s)
-        return out_of_frame(q->ctx, q->at, q->op, q->n_in, tape, q->attrs);
+        return tpi_apply_now(q->ctx, q->at, q->op, q->n_in, tape, q->attrs);
     y = add_pending(fr, q, s, same, tape, assigned, requires);
     fr->may_fail |= may_fail;
     if (y->status == TP_OK)
@@ -705,7 +671,7 @@ static __attribute__((noinline)) tp_tensor *apply_unmatched(tpi_frame *fr, tpi_i
     else if (ctx->frame) /* a look may have lost it */
         y = apply_resolved(fr, q, &c, in, assigned, requires);
     else
-        y = out_of_frame(ctx, q->at, op, n_in, in, q->attrs);
+        y = tpi_apply_now(ctx, q->at, op, n_in, in, q->attrs);
     if (now != few)
         tpi_give_back(&ctx->mem, now, (size_t)n_in * sizeof *now);
     return y;
@@ -716,7 +682,7 @@ static tp_tensor *frame_apply(tp_ctx *ctx, tpi_at at, const tpi_op *op, int n_in
 {
     tpi_frame *fr = ctx->frame;
     if (op->kind == TPI_SHAPE) { /* a number, to which no elements are needed */
-        const tp_tensor *size = out_of_frame(ctx, at, op, n_in, in, attrs);
+        const tp_tensor *size = tpi_apply_now(ctx, at, op, n_in, in, attrs);
         return size->status == TP_OK
                    ? frame_scalar(ctx, at, (tp_dtype)size->dtype,
                                   tpi_load_f64((tp_dtype)size->dtype, size->data))

@@ -1,6 +1,6 @@
 /* Computing what is pending. */
 #include "capture/record/launches.h"
-#include "op/op.h"
+#include "op/waiting.h"
 
 #include <stddef.h>
 #include <string.h>
@@ -115,18 +115,6 @@ static void mark_needed(tpi_frame *fr)
 
 /* ---- one by one, as eagerly --------------------------------------------------------------------------- */
 
-static void fail_like(tp_tensor *y, const tp_tensor *failed)
-{
-    y->status = failed->status;
-    y->rank = 0;
-    y->dtype = TP_F32;
-    y->flags &= (uint8_t)~TPI_LAZY;
-    if (failed->error) {
-        y->error = failed->error;
-        y->error->refs++;
-    }
-}
-
 /* The last pending assignment of this variable, at or before i, whose value is good; -1: none. */
 static int last_good(const tpi_frame *fr, const tp_tensor *var, int i)
 {
@@ -171,30 +159,15 @@ static void compute_one(tpi_frame *fr, int i)
     if (p->n_in > FEW)
         in = tpi_take(&ctx->mem, bytes);
     if (!in) {
-        fail_like(y, tpi_no_memory(ctx, at, s->op->name));
+        tpi_waiting_fail(y, tpi_no_memory(ctx, at, s->op->name));
         return;
     }
-    const tp_tensor *failed = NULL;
-    for (int k = 0; k < p->n_in; k++) {
+    for (int k = 0; k < p->n_in; k++)
         in[k] = operand_now(fr, i, k);
-        failed = failed || in[k]->status == TP_OK ? failed : in[k];
-    }
     tpi_infer q = {
         .op = s->op, .at = at, .ctx = ctx, .n_in = p->n_in, .in = in, .attrs = tpi_attrs_of(p)};
-    if (!failed) {
-        y->flags &= (uint8_t) ~(TPI_LAZY | TPI_CONTIGUOUS);
-        const tp_tensor *done = tpi_compute(&q, y);
-        failed = done == y ? NULL : done;
-    }
-    if (!failed)
+    if (tpi_waiting_compute(&q, y))
         tpi_launched_op(fr, &q, y);
-    if (failed) {
-        if (y->buf)
-            tpi_buf_unref(ctx, y->buf);
-        y->buf = NULL;
-        y->data = NULL;
-        fail_like(y, failed);
-    }
     if (in != few)
         tpi_give_back(&ctx->mem, in, bytes);
 }

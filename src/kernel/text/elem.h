@@ -128,8 +128,8 @@ TPK_INLINE float tpk_fmod_f32(float a, float b)
 TPK_MOD_FLOAT(f32)
 TPK_MOD_FLOAT(f64)
 
-/* tpk_<name>_row_f32, of functions with a branch that is rarely taken, in which there are no vectors: y[i] = f(a[i], b[i])
- * by vectors, but for blocks of which an element takes it. y may be a or b. */
+/* tpk_<name>_row_f32, of functions with a branch that is rarely taken, in which there are no vectors:
+ * y[i] = f(a[i], b[i]) by vectors, but for blocks of which an element takes it. y may be a or b. */
 enum { TPK_ROW_BLOCK = 64 };
 
 #if TPK_HARD_FMA

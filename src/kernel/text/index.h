@@ -106,9 +106,9 @@ static __attribute__((unused)) int tpk_index_packed(int64_t rank, const int64_t 
     return 1;
 }
 
-/* Some indices of a row, counted from 0. `vectors`: by vectors of results, the last of which may overlap with that before
- * it; where the places of one lie in two vectors, `from` and `next` say where these begin, and they count through both,
- * else `from` is below 0. */
+/* Some indices of a row, counted from 0. `vectors`: by vectors of results, the last of which may overlap with that
+ * before it; where the places of one lie in two vectors, `from` and `next` say where these begin, and they count
+ * through both, else `from` is below 0. */
 enum { TPK_INDEX_SOME = 2048, TPK_INDEX_ROWS = 4 /* fewer are not worth it */ };
 typedef struct tpk_index_some {
     int64_t vectors;

@@ -259,9 +259,9 @@ TPK_INLINE float tpk_erf_f32(float x)
     return a > 0.9f ? tpk_copysign_f32(q, x) : p;
 }
 
-/* x (7/8 - 15/64 l + P(l) / Q(l)), l = s + low = log(1 - x^2). The line, which is most of it, is exact as a pair, and so is its
- * product with x. Subnormal numbers are scaled. The variable is that of M. Giles, Approximating the erfinv function,
- * GPU Computing Gems (2011). */
+/* x (7/8 - 15/64 l + P(l) / Q(l)), l = s + low = log(1 - x^2). The line, which is most of it, is exact as a pair, and
+ * so is its product with x. Subnormal numbers are scaled. The variable is that of M. Giles, Approximating the erfinv
+ * function, GPU Computing Gems (2011). */
 TPK_INLINE float tpk_erfinv_f32(float x)
 {
     float e;

@@ -525,6 +525,45 @@ CALL(tp_callback_end)
     return put(m, tp_callback_end(&c, tensor(m)));
 }
 
+CALL(tp_batch_begin)
+{
+    tp_tensor *y = NULL;
+    tp_batch(ctx(m))
+    {
+        y = tp_add(tp_exp(tensor(m)), tensor(m));
+        put(m, y);
+        put(m, tp_mul(tensor(m), y));
+    }
+    return !tp_failed(y);
+}
+
+CALL(tp_batch_next)
+{
+    tp_batch_block b = tp_batch_begin(ctx(m));
+    const int turns = tp_batch_next(&b) + tp_batch_next(&b);
+    return below(m, 2) ? turns == 1 : tp_batch_next(below(m, 2) ? &b : NULL);
+}
+
+CALL(tp_batch_left)
+{
+    tp_batch_block b = tp_batch_begin(ctx(m));
+    put(m, tp_neg(tensor(m)));
+    tp_batch_left(&b);
+    return true;
+}
+
+CALL(tp_batch_budget)
+{
+    tp_ctx *tp = ctx(m);
+    const size_t was = tp_batch_budget(tp, below(m, 100000));
+    return was > 0;
+}
+
+CALL(tp_batch_counts_of)
+{
+    return tp_batch_counts_of(ctx(m)).ops >= 0;
+}
+
 CALL(tp_no_grad_begin)
 {
     tp_ctx *tp = ctx(m);

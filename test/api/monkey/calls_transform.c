@@ -81,26 +81,36 @@ static int is_small(const many *in)
     return 1;
 }
 
+/* What a matrix of derivatives is asked of. */
+typedef struct matrix_call {
+    many in;
+    drawn_body body;
+    int of;
+} matrix_call;
+
+/* False: it takes too long. */
+static bool draw_matrix_call(monkey *m, matrix_call *c)
+{
+    c->body = (drawn_body){m, next(m)};
+    arguments(m, &c->in);
+    c->of = rarely(m) ? axis(m) : 0;
+    return m->depth <= 1 && is_small(&c->in);
+}
+
 CALL(tp_jacobian)
 {
-    many in;
-    drawn_body b = {m, next(m)};
-    arguments(m, &in);
-    const int of = rarely(m) ? axis(m) : 0;
-    if (m->depth > 1 || !is_small(&in))
+    matrix_call c;
+    if (!draw_matrix_call(m, &c))
         return 1;
-    return put(m, tp_jacobian(rarely(m) ? NULL : run_body, &b, in.n, in.in, of));
+    return put(m, tp_jacobian(rarely(m) ? NULL : run_body, &c.body, c.in.n, c.in.in, c.of));
 }
 
 CALL(tp_hessian)
 {
-    many in;
-    drawn_body b = {m, next(m)};
-    arguments(m, &in);
-    const int of = rarely(m) ? axis(m) : 0;
-    if (m->depth > 1 || !is_small(&in))
+    matrix_call c;
+    if (!draw_matrix_call(m, &c))
         return 1;
-    return put(m, tp_hessian(rarely(m) ? NULL : run_body, &b, in.n, in.in, of));
+    return put(m, tp_hessian(rarely(m) ? NULL : run_body, &c.body, c.in.n, c.in.in, c.of));
 }
 
 CALL(tp_hvp)

@@ -206,7 +206,7 @@ static void run_graph(bed *b, body_state *s)
         note_results(b, n_out, out);
         note_state(b, &s->st);
         tp_scope_end(b->tp);
-        if (call == CALLS && b->way->waits && tp_program_wait(p) != TP_OK)
+        if (call == CALLS && b->way->how == BOTH_WAITS && tp_program_wait(p) != TP_OK)
             note_error(b, "waiting");
     }
     const char *by = s->j->w->engine == TP_ENGINE_C       ? "c"
@@ -235,7 +235,7 @@ static both_way base_of(const way *w)
         .opt = {.engine = w->engine,
                 .eager = w->kind == EAGER || w->kind == GRAPH,
                 .pure = w->kind == PURE},
-        .waits = w->engine == TP_ENGINE_AUTO && !w->compiler
+        .how = w->engine == TP_ENGINE_AUTO && !w->compiler ? BOTH_WAITS : BOTH_GOES_ON
     };
 }
 
@@ -350,7 +350,9 @@ int main(int argc, char **argv)
         }
     }
     printf("%d runs of %d programs, %d programs and orders failed\n", n, n_programs, n_failed);
-    if (n == 0 && !compiler)
+    if (n == 0 && !compiler) {
+        printf("skipped: there is no C compiler\n");
         return 77;
+    }
     return n_failed != 0 || n == 0;
 }

@@ -296,7 +296,7 @@ static void calls_keep_nothing(bed *b)
         tp_scope_end(tp);
         /* A program that comes later than the first measure would be counted as growth. */
         for (int k = 0; k < b->n_made && i >= 20 && i < 100; k++)
-            if (tp_function_wait(b->made[k]) == TP_E_COMPILER && !b->way->waits)
+            if (tp_function_wait(b->made[k]) == TP_E_COMPILER && b->way->how != BOTH_WAITS)
                 tp_clear_error(tp); /* a way may have no compiler */
         tp_trim(tp);                /* numbers of ops are kept as they come */
         size_t *most = i >= 100 && i < 200 ? &early : i >= calls - 100 ? &late : NULL;

@@ -426,7 +426,7 @@ BODY(very_long)
 static void a_very_long_body(bed *b)
 {
     world s = {.b = b};
-    if (b->way->opt.engine == TP_ENGINE_C || b->way->waits)
+    if (b->way->opt.engine == TP_ENGINE_C || b->way->how == BOTH_WAITS)
         s.n = 1; /* no compiler for 60000 ops */
     tp_function *f =
         s.n ? tp_function_new(b->tp, "very_long", very_long, &s,

@@ -259,7 +259,7 @@ static void paths_without_end(bed *b)
     tp_function *f = make(b, "many_branches", many_branches, &c);
     tp_tensor *x = pattern(b->tp, TP_DIMS(6), 0.1);
     uint64_t seed = 3;
-    const bool compiles = b->way->opt.engine == TP_ENGINE_C || b->way->waits;
+    const bool compiles = b->way->opt.engine == TP_ENGINE_C || b->way->how == BOTH_WAITS;
     for (int i = 0; i < (compiles ? 20 : 300); i++) {
         tp_scope_begin(b->tp);
         c.bits = (unsigned)(unit_random(&seed) >> 40);
@@ -493,7 +493,7 @@ static void attributes_that_vary(bed *b)
     world s = {.b = b};
     tp_function *f = make(b, "attributes", attributes, &s);
     tp_tensor *x = pattern(b->tp, TP_DIMS(4, 3), 0.1), *out[6];
-    const bool compiles = b->way->opt.engine == TP_ENGINE_C || b->way->waits;
+    const bool compiles = b->way->opt.engine == TP_ENGINE_C || b->way->how == BOTH_WAITS;
     for (int i = 0; i < (compiles ? 12 : 40); i++) {
         s.n = i % 5 == 4 ? 7 * i : i % 5;
         tp_function_call(f, TP_TENSORS(x), 6, out);

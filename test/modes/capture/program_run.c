@@ -315,7 +315,12 @@ static void one_call(bed *b, state *st, tp_function *f, uint64_t *seed, tp_tenso
     if (p->marks && unit_random(seed) >> 63)
         tp_require_grad(x);
     tp_tensor *y = second_argument(st, x, seed);
-    say(b, "%s", tp_status_name(tp_function_call(f, TP_TENSORS(x, y), 3, out)));
+    tp_status status = TP_OK;
+    if (b->way->how == BOTH_BATCHES)
+        tp_batch(tp) status = tp_function_call(f, TP_TENSORS(x, y), 3, out);
+    else
+        status = tp_function_call(f, TP_TENSORS(x, y), 3, out);
+    say(b, "%s", tp_status_name(status));
     note_error(b, "error");
     if (p->moves && st->call % 3 == 1) { /* before the results are read */
         tp_assign(st->q, tp_neg(y));

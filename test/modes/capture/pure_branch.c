@@ -283,7 +283,7 @@ static void exact(bed *b, int which, int n, const float (*ways)[N], int segments
     }
     const int64_t ran = s.ran;
     uint64_t seed = 77;
-    const int calls = b->eager || b->way->waits ? 500 : 100;
+    const int calls = b->eager || b->way->how == BOTH_WAITS ? 500 : 100;
     for (int i = 0; i < calls; i++)
         one_call(b, k, f, &seed, i < 100);
 #ifndef TPI_STRESS

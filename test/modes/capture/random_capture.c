@@ -13,25 +13,26 @@
 
 static const both_way plain = {"eager", NULL, {.eager = true}, false};
 static const both_way ways[] = {
-    {"reference",     NULL,              {.engine = TP_ENGINE_REFERENCE},                              false},
-    {"kernels",       "/nonexistent/cc", {.engine = TP_ENGINE_AUTO},                                   false},
-    {"tiles",         NULL,              {.engine = TP_ENGINE_TILES},                                  false},
-    {"auto",          NULL,              {.engine = TP_ENGINE_AUTO},                                   true },
-    {"C",             NULL,              {.engine = TP_ENGINE_C},                                      false},
-    {"pure",          NULL,              {.engine = TP_ENGINE_REFERENCE, .pure = true},                false},
-    {"pure kernels",  "/nonexistent/cc", {.engine = TP_ENGINE_AUTO, .pure = true},                     false},
-    {"pure tiles",    NULL,              {.engine = TP_ENGINE_TILES, .pure = true},                    false},
+    {"batch",         NULL,              {.eager = true},                                              BOTH_BATCHES},
+    {"reference",     NULL,              {.engine = TP_ENGINE_REFERENCE},                              false       },
+    {"kernels",       "/nonexistent/cc", {.engine = TP_ENGINE_AUTO},                                   false       },
+    {"tiles",         NULL,              {.engine = TP_ENGINE_TILES},                                  false       },
+    {"auto",          NULL,              {.engine = TP_ENGINE_AUTO},                                   true        },
+    {"C",             NULL,              {.engine = TP_ENGINE_C},                                      false       },
+    {"pure",          NULL,              {.engine = TP_ENGINE_REFERENCE, .pure = true},                false       },
+    {"pure kernels",  "/nonexistent/cc", {.engine = TP_ENGINE_AUTO, .pure = true},                     false       },
+    {"pure tiles",    NULL,              {.engine = TP_ENGINE_TILES, .pure = true},                    false       },
     {"pure, checked",
      NULL,                               {.engine = TP_ENGINE_REFERENCE, .pure = true, .check = true},
-     false                                                                                                  },
-    {"pure C",        NULL,              {.engine = TP_ENGINE_C, .pure = true},                        false},
+     false                                                                                                         },
+    {"pure C",        NULL,              {.engine = TP_ENGINE_C, .pure = true},                        false       },
 };
 enum { N_WAYS = sizeof ways / sizeof *ways, SAMPLE = 50 };
 
 /* The C compiler works for it: a sample of programs only. */
 static bool compiles(const both_way *w)
 {
-    return w->waits || w->opt.engine == TP_ENGINE_C;
+    return w->how == BOTH_WAITS || w->opt.engine == TP_ENGINE_C;
 }
 
 /* ---- comparing --------------------------------------------------------------------------- */

@@ -74,7 +74,14 @@ static bool evaluate_alone(mapped *m)
     return true;
 }
 
-/* Sizes that values decide differ from sample to sample; and some compositions need all axes that there can be. */
+/* Which is one of one sample. */
+static bool has_own_gradient(const op_case *c)
+{
+    return strcmp(c->op, "custom") == 0 || strcmp(c->op, "own_kernel") == 0;
+}
+
+/* Sizes that values decide differ from sample to sample; some compositions need all axes that there can be; and a
+ * gradient of the user's own is refused where another one may be asked around it. */
 static bool is_refused(const mapped *m)
 {
     static const char *const by_values[] = {"nonzero", "masked_select", "unique", "ragged",
@@ -86,6 +93,8 @@ static bool is_refused(const mapped *m)
             return true;
     if (strcmp(m->c->op, "assign") == 0)
         return strstr(message, "assigns a variable");
+    if (has_own_gradient(m->c))
+        return strstr(message, "its own gradient is one of one sample");
     return tp_error(m->tp) == TP_E_AXIS && strstr(message, "with the axis of the samples");
 }
 
@@ -105,6 +114,7 @@ static void run(const case_options *o, mapped *m)
         for (int i = 0; i < SAMPLES; i++)
             row[i] = m->x[i][k];
         in[k] = m->shared[k] ? row[0] : tp_stack(SAMPLES, row, m->axis[k]);
+        in[k] = has_own_gradient(c) ? tp_detach(in[k]) : in[k];
     }
     for (int k = 0; k < m->n_out; k++)
         out_axes[k] = k % (tp_rank(m->each[0].t[k]) + 1);
@@ -223,12 +233,6 @@ static void run_ways(const case_options *o, mapped *m)
     }
 }
 
-/* Which is one of one sample: the outer gradient is refused. */
-static bool has_own_gradient(const op_case *c)
-{
-    return strcmp(c->op, "custom") == 0 || strcmp(c->op, "own_kernel") == 0;
-}
-
 int case_mode_vmap(const case_options *o, op_case *cases, int n)
 {
     int looked_at = 0;
@@ -241,7 +245,7 @@ int case_mode_vmap(const case_options *o, op_case *cases, int n)
         for (int s = 0; s < SAMPLES; s++) {
             case_draw_operands(m.tp, m.c, o->seed + (uint64_t)s, false, m.x[s]);
             for (int k = 0; k < m.c->n_in; k++)
-                if (case_is_float(tp_dtype_of(m.x[s][k])) && !has_own_gradient(m.c))
+                if (case_is_float(tp_dtype_of(m.x[s][k])))
                     tp_require_grad(m.x[s][k]);
         }
         run_ways(o, &m);

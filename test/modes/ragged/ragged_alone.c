@@ -122,8 +122,8 @@ static void attention_is_that_of_rows_alone(void **state)
     }
 }
 
-/* From 256 elements on sums along the last axis have more lanes: rows of less are added up as such, when they are padded to
- * more. */
+/* From 256 elements on sums along the last axis have more lanes: rows of less are added up as such, when they are
+ * padded to more. */
 static void attention_of_long_rows(void **state)
 {
     tp_ctx *tp = *state;

@@ -193,6 +193,48 @@ maml_*)
     form_line 'outer step, tp_for, as a graph' 150 1 1
     all_forms 6
     ;;
+private)
+    run private --train 3000 --test 500 --epochs 2 --batch 100 --check
+    has 'bits_equal yes'
+    at_least "the accuracy" "$(awk '/epoch 2/ { print $10 }' "$out")" 70
+    at_least "the share of clipped pictures" "$(awk '/epoch 1/ { print $6 }' "$out")" 50
+    ;;
+private_real)
+    need "$TAPIR_SHARED/data/mnist/train-images-idx3-ubyte.gz"
+    run private "$TAPIR_SHARED/data/mnist" --check
+    has 'bits_equal yes'
+    at_least "the accuracy" "$(awk '/epoch 5/ { print $10 }' "$out")" 80
+    ;;
+newton)
+    run newton --orbits 300 --check
+    has 'bits_equal yes'
+    below "the difference of the gradients by M" "$(awk '/by M:/ { print $3 }' "$out")" 1e-7
+    below "the difference of the gradients by e" "$(awk '/by e:/ { print $3 }' "$out")" 1e-7
+    ;;
+ponder)
+    run ponder --hidden 24 --steps 130 --batch 16 --check
+    has 'bits_equal yes'
+    at_least "turns for eight numbers" "$(awk '$1 == 8 { print $2 }' "$out")" 2
+    ;;
+learns_ponder) # a long list takes more turns than a short one
+    run ponder --hidden 64 --steps 1200 --check
+    has 'bits_equal yes'
+    below "turns for one number" "$(awk '$1 == 1 { print $2 }' "$out")" 4
+    at_least "turns for eight numbers" "$(awk '$1 == 8 { print $2 }' "$out")" 7
+    ;;
+early_exit)
+    run early_exit --train 3000 --test 500 --hidden 48 --check
+    has 'bits_equal yes'
+    below "layers of a clean picture" "$(awk '/  clean/ { print $4 }' "$out")" \
+        "$(awk '/very noisy/ { print $5 }' "$out")"
+    ;;
+early_exit_real)
+    need "$TAPIR_SHARED/data/mnist/train-images-idx3-ubyte.gz"
+    run early_exit "$TAPIR_SHARED/data/mnist" --check
+    has 'bits_equal yes'
+    at_least "the accuracy" "$(awk '/  clean/ { print $2 }' "$out")" 85
+    below "layers of a clean picture" "$(awk '/  clean/ { print $4 }' "$out")" 4
+    ;;
 finetune)
     run finetune --save "$work/digits.onnx"
     captured_line 120 6
@@ -253,7 +295,7 @@ mnist_real | mnist_real_long)
     captured_line $steps 6
     ;;
 misuse)
-    command="$folder/mnist and $folder/recursion with bad arguments"
+    command="programs of $folder with bad arguments"
     mkdir "$work/data"
     printf 'no digits' >"$work/data/train-images-idx3-ubyte"
     "$folder/mnist" "$work/data" >"$out" 2>&1 && fail "mnist took a damaged file"
@@ -263,6 +305,11 @@ misuse)
     grep -q '^usage: ' "$out" || fail "mnist did not say how it is used"
     "$folder/mnist" --train 40 --test 20 --epochs 1 --save "$work/no/such" >"$out" 2>&1 &&
         fail "mnist could not save and said nothing"
+    for program in private newton ponder early_exit; do
+        "$folder/$program" --orbits 0 >"$out" 2>&1 && fail "$program took a bad number"
+        grep -q '^usage: ' "$out" || fail "$program did not say how it is used"
+    done
+    "$folder/private" "$work/data" >"$out" 2>&1 && fail "private took a damaged file"
     for line in '(3 (2 a) (2 b)' '(9 a)' '3: 1 +' '3: 1 2' '7: 1 2 +' 'x' '(3 (2 a) (2 b) (1 c))'; do
         echo "$line" >"$work/trees"
         "$folder/recursion" "$work/trees" >"$out" 2>&1 && fail "recursion took $line"

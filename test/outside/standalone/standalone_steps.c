@@ -1,7 +1,9 @@
 /* Training steps, loops and random numbers as C files that stand alone; what they say when a run fails;
  * what they need when nothing else is there; and small machines.
  *
- *     standalone_steps host|aarch64|cortex|free|free_long|learn|learn_long        77: no compiler, or nothing to run it */
+ *     standalone_steps host|aarch64|cortex|free|free_long|learn|learn_long
+ *
+ * 77: no compiler, or nothing to run it. */
 #include "common/alone.h"
 
 #include <stdio.h>

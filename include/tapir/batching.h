@@ -1,0 +1,59 @@
+/* tapir: what many samples compute, told one after the other in C and computed together.
+ *
+ *     tp_batch (tp) {
+ *         for (int i = 0; i < n; i++)
+ *             loss[i] = tree_loss(&model, &tree[i]);          recursion, branches on data: ordinary C
+ *         tp_optimizer_step(o, tp_mean(tp_stack(n, loss, 0), TP_ALL, false));
+ *     }
+ *
+ * In the block ops on concrete tensors wait. What waits is computed when C looks at a value, when a variable is assigned,
+ * and at the end of the block: ops that are alike, on operands of equal sizes and the same weights, are computed as one.
+ * Every tensor, gradient and parameter has the bits that it has without the block, whatever is computed with what. */
+#ifndef TAPIR_BATCHING_H
+#define TAPIR_BATCHING_H
+
+#include "tensor.h"
+
+#ifdef __cplusplus
+extern "C" {
+#endif
+
+/* tp_batch (tp) { }: ops wait in the block. gcc and clang see to its end also when it is left by break, goto or return.
+ * Sizes and types are checked at once, so mistakes have their line; an index outside of its axis is told when it is
+ * computed. A block in a block is part of it. In the body of a captured function, and where tp_trap_nan is on, ops do not
+ * wait; captured functions that are called in it run op by op. */
+#define tp_batch(tp) for (TP_BATCH_VAR = tp_batch_begin(tp); tp_batch_next(&TP_BATCH);)
+typedef struct tp_batch_block {
+    tp_ctx *tp;
+    void *queue;
+    bool entered;
+} tp_batch_block;
+#define TP_BATCH_JOIN(a, b) a##b
+#define TP_BATCH_NAME(line) TP_BATCH_JOIN(tp_batch_, line)
+#define TP_BATCH TP_BATCH_NAME(__LINE__)
+#ifdef __GNUC__
+#define TP_BATCH_VAR __attribute__((cleanup(tp_batch_left))) tp_batch_block TP_BATCH
+#else
+#define TP_BATCH_VAR tp_batch_block TP_BATCH
+#endif
+/* What the macro calls. Without memory for the block ops do not wait. */
+TP_API tp_batch_block tp_batch_begin(tp_ctx *tp);
+TP_API bool tp_batch_next(tp_batch_block *b);
+TP_API void tp_batch_left(tp_batch_block *b);
+
+/* Computes what waits before it would have more than so many bytes of results (256 MiB at first); returns what it was
+ * before. 0, and 0 returned: no context. */
+TP_API size_t tp_batch_budget(tp_ctx *tp, size_t bytes);
+
+/* Of all blocks of the context so far. */
+typedef struct tp_batch_counts {
+    int64_t ops;     /* that waited, but for what only looks at memory in another way */
+    int64_t kernels; /* as so many they were computed */
+    int64_t alone;   /* of these, for a single op */
+} tp_batch_counts;
+TP_API tp_batch_counts tp_batch_counts_of(const tp_ctx *tp);
+
+#ifdef __cplusplus
+}
+#endif
+#endif

@@ -1,0 +1,173 @@
+/* The order in which what waits is computed: views at once when what they look at is there; of the signatures with ready
+ * units one that others wait for, and of these the one whose ready units are the lowest, all of which are a group. So what
+ * waits for its like is as late as it can be, and more of it is ready. */
+#include "batch/queue.h"
+
+#include <stdlib.h>
+
+static bool is_wanted(const tpi_queue_unit *u)
+{
+    return u->y && (u->y->refs > 1 || tpi_may_refuse(u->op));
+}
+
+/* Going back: a value that nobody holds, and nothing that is wanted is computed from. */
+static void drop_unwanted(tpi_queue *r)
+{
+    for (int32_t i = r->n - 1; i >= 0; i--)
+        if (!is_wanted(&r->units[i]))
+            tpi_unit_release(r, i);
+}
+
+static void push_ready(tpi_queue *r, int32_t unit)
+{
+    tpi_queue_unit *u = &r->units[unit];
+    tpi_unit_signature *s = &r->signatures[u->signature];
+    u->next_ready = s->ready;
+    s->ready = unit;
+    s->n_ready++;
+    s->used += u->user >= 0;
+    s->heights += u->height;
+}
+
+/* Its users wait for one operand less. `stack` has room for all units: those that wait for none now, and are computed
+ * alone, are put on it. */
+static int note_done(tpi_queue *r, int32_t unit, int32_t *stack, int n)
+{
+    for (int32_t o = r->units[unit].user; o >= 0; o = r->operands[o].next) {
+        const int32_t user = r->operands[o].unit;
+        tpi_queue_unit *u = &r->units[user];
+        if (--u->waits > 0 || !u->y)
+            continue;
+        if (u->signature < 0)
+            stack[n++] = user;
+        else
+            push_ready(r, user);
+    }
+    return n;
+}
+
+/* What is on the stack, and then on it, is computed. */
+static void run_alone(tpi_queue *r, int32_t *stack, int n)
+{
+    while (n) {
+        const int32_t unit = stack[--n];
+        r->ctx->batch_counts.kernels += !r->units[unit].view;
+        r->ctx->batch_counts.alone += !r->units[unit].view;
+        tpi_unit_run(r, unit);
+        n = note_done(r, unit, stack, n);
+        tpi_unit_release(r, unit);
+    }
+}
+
+/* Is signature a better than b? */
+static bool comes_first(const tpi_unit_signature *a, const tpi_unit_signature *b)
+{
+    if ((a->used > 0) != (b->used > 0))
+        return a->used > 0;
+    const int64_t left = a->heights * b->n_ready, right = b->heights * a->n_ready;
+    return left < right;
+}
+
+static tpi_unit_signature *next_signature(const tpi_queue *r)
+{
+    tpi_unit_signature *best = NULL;
+    for (int32_t i = 0; i < r->n_signatures; i++) {
+        tpi_unit_signature *s = &r->signatures[i];
+        if (s->n_ready && (!best || comes_first(s, best)))
+            best = s;
+    }
+    return best;
+}
+
+static int in_order(const void *a, const void *b)
+{
+    const int32_t x = *(const int32_t *)a, y = *(const int32_t *)b;
+    return (x > y) - (x < y);
+}
+
+/* Takes the ready units, in the order of their calls. */
+static int take_ready(const tpi_queue *r, tpi_unit_signature *s, int32_t *units)
+{
+    const int n = s->n_ready;
+    bool sorted = true;
+    for (int32_t i = s->ready, k = n - 1; i >= 0; i = r->units[i].next_ready, k--) {
+        units[k] = i;
+        sorted &= k == n - 1 || i < units[k + 1];
+    }
+    s->ready = -1;
+    s->n_ready = s->used = 0;
+    s->heights = 0;
+    if (!sorted)
+        qsort(units, (size_t)n, sizeof *units, in_order);
+    return n;
+}
+
+static void run_groups(tpi_queue *r, int32_t *group, int32_t *stack)
+{
+    for (tpi_unit_signature *s = next_signature(r); s; s = next_signature(r)) {
+        const int n = take_ready(r, s, group);
+        tpi_group_run(r, n, group);
+        int alone = 0;
+        for (int i = 0; i < n; i++) {
+            alone = note_done(r, group[i], stack, alone);
+            tpi_unit_release(r, group[i]);
+        }
+        run_alone(r, stack, alone);
+    }
+}
+
+/* Without memory to put them in an order they are computed in that of the calls. */
+static void run_in_order(tpi_queue *r)
+{
+    for (int32_t i = 0; i < r->n; i++)
+        if (r->units[i].y) {
+            tpi_unit_run(r, i);
+            tpi_unit_release(r, i);
+        }
+}
+
+static void run_all(tpi_queue *r)
+{
+    tpi_mem *m = &r->ctx->mem;
+    const size_t bytes = 2 * (size_t)r->n * sizeof(int32_t);
+    int32_t *group = tpi_take(m, bytes), *stack = group + r->n;
+    if (!group) {
+        run_in_order(r);
+        return;
+    }
+    int alone = 0;
+    for (int32_t i = 0; i < r->n; i++) {
+        const tpi_queue_unit *u = &r->units[i];
+        if (!u->y || u->waits)
+            continue;
+        if (u->signature < 0)
+            stack[alone++] = i;
+        else
+            push_ready(r, i);
+    }
+    run_alone(r, stack, alone);
+    run_groups(r, group, stack);
+    tpi_give_back(m, group, bytes);
+}
+
+void tpi_queue_flush(tpi_queue *r)
+{
+    tp_ctx *ctx = r->ctx;
+    if (r->running || !r->n)
+        return;
+    r->running = true;
+    drop_unwanted(r);
+    for (int32_t i = 0; i < r->n; i++)
+        ctx->batch_counts.ops += r->units[i].y && !r->units[i].view;
+    void *frame = ctx->frame;
+    tp_graph *tracing = ctx->tracing;
+    ctx->frame = NULL;
+    ctx->tracing = NULL;
+    const bool was = tp_recording(ctx, false);
+    run_all(r);
+    tp_recording(ctx, was);
+    ctx->frame = frame;
+    ctx->tracing = tracing;
+    r->running = false;
+    tpi_queue_clear(r);
+}

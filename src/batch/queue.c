@@ -1,0 +1,190 @@
+/* tp_batch: what op calls, looks and assignments are in a queue. */
+#include "batch/queue.h"
+
+#include "core/variable.h"
+#include "tapir/batching.h"
+
+/* ---- ops --------------------------------------------------------------------------------------------------------- */
+
+static bool any_waits(const tpi_queue *r, int n, tp_tensor *const *t)
+{
+    bool any = false;
+    for (int i = 0; i < n && !any; i++)
+        any = tpi_unit_of(r, t[i]) >= 0;
+    return any;
+}
+
+/* Memory of the user's, who may write to it after the call. */
+static bool any_wrapped(int n, tp_tensor *const *t)
+{
+    bool any = false;
+    for (int i = 0; i < n && !any; i++)
+        any = tpi_is_wrapped(t[i]);
+    return any;
+}
+
+/* What needs no elements, or only looks at memory that is there, waits for nothing; a draw has its position. */
+static bool comes_now(const tpi_queue *r, const tpi_op *op, int n_in, tp_tensor *const *in)
+{
+    return op->kind == TPI_SHAPE || op->kind == TPI_EFFECT || op->draws ||
+           (op->kind == TPI_VIEW && !any_waits(r, n_in < 1 ? n_in : 1, in));
+}
+
+static tp_tensor *wait(tpi_queue *r, const tpi_infer *q, bool requires)
+{
+    tp_ctx *ctx = r->ctx;
+    tp_tensor *y = tpi_tensor(ctx, q->at, q->dtype, q->rank, q->shape);
+    if (!y)
+        return tpi_no_memory(ctx, q->at, q->op->name);
+    const bool view = tpi_waiting_lay_out(q, y);
+    if (tpi_records(ctx, q->op, (int)q->dtype, requires)) {
+        if (!tpi_record(y, q->op, q->n_in, q->in, q->attrs, q->op->attrs_size))
+            return tpi_no_memory(ctx, q->at, q->op->name);
+        y->flags |= TPI_REQUIRES;
+    }
+    if (tpi_queue_add(r, q, y, view))
+        return y;
+    tp_tensor *failed = tpi_no_memory(ctx, q->at, q->op->name);
+    tpi_waiting_fail(y, failed);
+    return failed;
+}
+
+static tp_tensor *queue_apply(tp_ctx *ctx, tpi_at at, const tpi_op *op, int n_in,
+                              tp_tensor *const *in, const void *attrs, bool requires)
+{
+    tpi_queue *r = ctx->frame;
+    if (ctx->trap_nan || any_wrapped(n_in, in)) {
+        tpi_queue_flush(r);
+        return tpi_apply_now(ctx, at, op, n_in, in, attrs);
+    }
+    if (comes_now(r, op, n_in, in))
+        return tpi_apply_now(ctx, at, op, n_in, in, attrs);
+    tpi_infer q = {.op = op, .at = at, .ctx = ctx, .n_in = n_in, .in = in, .attrs = attrs};
+    tp_tensor *failed = tpi_infer_op(&q);
+    if (failed)
+        return failed;
+    tp_tensor *y = wait(r, &q, requires);
+    if (r->bytes > ctx->batch_budget)
+        tpi_queue_flush(r);
+    return y;
+}
+
+static tp_tensor *queue_scalar(tp_ctx *ctx, tpi_at at, tp_dtype dtype, double value)
+{
+    void *frame = ctx->frame;
+    ctx->frame = NULL;
+    tp_tensor *t = tpi_make_scalar(ctx, at, "tp_scalar", dtype, value);
+    ctx->frame = frame;
+    return t;
+}
+
+/* What reads the variable comes before. */
+static tp_tensor *queue_assign(tpi_at at, tp_tensor *var, tp_tensor *value)
+{
+    tpi_queue *r = var->ctx->frame;
+    tp_tensor *failed = tpi_refuse_assign(at, var, value);
+    if (failed)
+        return failed;
+    tpi_queue_flush(r);
+    return value->status == TP_OK ? tpi_assign_concrete(at, var, value) : value;
+}
+
+/* ---- looks --------------------------------------------------------------------------------------------------------- */
+
+static void queue_look(tp_ctx *ctx, tpi_at at, const tp_tensor *t, tpi_look look)
+{
+    tpi_queue *r = ctx->frame;
+    (void)at;
+    if (look < TPI_LOOK_EFFECT && (!t || tpi_unit_of(r, t) >= 0 || t->flags & TPI_VARIABLE))
+        tpi_queue_flush(r);
+}
+
+static void queue_answered(tp_ctx *ctx, tpi_at at, const tp_tensor *t, bool truth)
+{
+    (void)ctx, (void)at, (void)t, (void)truth;
+}
+
+static void queue_before_error(tp_ctx *ctx)
+{
+    tpi_queue *r = ctx->frame;
+    if (r->may_fail)
+        tpi_queue_flush(r);
+}
+
+static void close_queue(tpi_queue *r)
+{
+    tp_ctx *ctx = r->ctx;
+    tpi_queue_flush(r);
+    ctx->frame = NULL;
+    tpi_queue_free(r);
+}
+
+static void queue_leave(tp_ctx *ctx)
+{
+    tpi_queue *r = ctx->frame;
+    r->running = false; /* of what was left by longjmp */
+    close_queue(r);
+}
+
+static const tpi_frame_rules rules = {.apply = queue_apply,
+                                      .scalar = queue_scalar,
+                                      .assign = queue_assign,
+                                      .look = queue_look,
+                                      .answered = queue_answered,
+                                      .before_error = queue_before_error,
+                                      .leave = queue_leave};
+
+/* ---- the block ------------------------------------------------------------------------------------------------------ */
+
+tp_batch_block tp_batch_begin(tp_ctx *tp)
+{
+    tp_batch_block b = {.tp = tp};
+    if (!tp || tp->frame)
+        return b;
+    TPI_ALONE_OR(tp, TPI_AT(NULL, 0), "tp_batch", b);
+    tpi_queue *r = tpi_take(&tp->mem, sizeof *r);
+    if (!r)
+        return b;
+    *r = (tpi_queue){.ctx = tp};
+    tpi_queue_clear(r);
+    tp->frame_rules = &rules;
+    tp->frame = b.queue = r;
+    return b;
+}
+
+bool tp_batch_next(tp_batch_block *b)
+{
+    if (!b)
+        return false;
+    const bool enters = !b->entered;
+    b->entered = true;
+    if (!enters)
+        tp_batch_left(b);
+    return enters;
+}
+
+void tp_batch_left(tp_batch_block *b)
+{
+    if (!b)
+        return;
+    if (b->tp && b->queue && b->tp->frame == b->queue)
+        close_queue(b->queue);
+    b->queue = NULL;
+}
+
+size_t tp_batch_budget(tp_ctx *tp, size_t bytes)
+{
+    if (!tp)
+        return 0;
+    const size_t was = tp->batch_budget;
+    tp->batch_budget = bytes;
+    return was;
+}
+
+tp_batch_counts tp_batch_counts_of(const tp_ctx *tp)
+{
+    const tp_batch_counts none = {0};
+    return tp ? (tp_batch_counts){tp->batch_counts.ops, tp->batch_counts.kernels,
+                                  tp->batch_counts.alone}
+              : none;
+}

@@ -1,0 +1,56 @@
+/* batching.h, used wrongly; test/batch has what waits. */
+#include "misuse.h"
+
+MISUSE(tp_batch_begin)
+{
+    tp_tensor *y = NULL;
+    tp_batch(NULL) y = tp_neg(b->f);
+    assert_false(tp_failed(y));
+    tp_batch(b->tp)
+    {
+        STICKS(b, tp_neg(b->failed));
+        assert_true(tp_failed(tp_add(b->f, b->foreign)));
+        tp_clear_error(b->tp);
+        y = tp_neg(b->f);
+    }
+    assert_false(tp_failed(y));
+}
+
+MISUSE(tp_batch_next)
+{
+    tp_batch_block open = tp_batch_begin(b->tp);
+    assert_true(tp_batch_next(&open));
+    assert_false(tp_batch_next(&open));
+    assert_false(tp_batch_next(&open));
+    assert_false(tp_batch_next(NULL));
+    assert_null(b->tp->frame);
+}
+
+MISUSE(tp_batch_left)
+{
+    tp_batch_block open = tp_batch_begin(b->tp), inner = tp_batch_begin(b->tp);
+    tp_batch_left(&inner);
+    assert_non_null(b->tp->frame);
+    tp_batch_left(&open);
+    tp_batch_left(&open);
+    tp_batch_left(NULL);
+    assert_null(b->tp->frame);
+}
+
+MISUSE(tp_batch_budget)
+{
+    assert_int_equal(tp_batch_budget(NULL, 1), 0);
+    const size_t was = tp_batch_budget(b->tp, SIZE_MAX);
+    assert_int_equal(tp_batch_budget(b->tp, was), SIZE_MAX);
+}
+
+MISUSE(tp_batch_counts_of)
+{
+    assert_int_equal(tp_batch_counts_of(NULL).kernels, 0);
+    assert_int_equal(tp_batch_counts_of(b->tp).alone, 0);
+}
+
+const misuse misuse_batching[] = {
+    LISTED(tp_batch_begin),  LISTED(tp_batch_next),      LISTED(tp_batch_left),
+    LISTED(tp_batch_budget), LISTED(tp_batch_counts_of), {0},
+};
