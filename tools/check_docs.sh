@@ -1,8 +1,8 @@
 #!/bin/sh
 # check_docs.sh: every line of C in README.md stands in examples/quickstart.c, those and every call of
-# docs/from-pytorch.md in test/api/from_pytorch.c, those of docs/transform.md and docs/batching.md in their _page.c there, which are built, every
-# file that README.md or docs/ link to is there, and so is every test that SECURITY.md names, and every file
-# and name that docs/words.md explains.
+# docs/from-pytorch.md in test/api/from_pytorch.c, those of docs/transform.md, docs/batching.md and docs/ragged.md in
+# their _page.c there, which are built, every file that README.md or docs/ link to is there, and so is every test that
+# SECURITY.md names, and every file and name that docs/words.md explains.
 set -u
 cd "$(dirname "$0")/.."
 
@@ -25,6 +25,7 @@ lines_stand_in README.md examples/quickstart.c
 lines_stand_in docs/from-pytorch.md test/api/from_pytorch.c
 lines_stand_in docs/transform.md test/api/transform_page.c
 lines_stand_in docs/batching.md test/api/batching_page.c
+lines_stand_in docs/ragged.md test/api/ragged_page.c
 
 # `torch.x` | `tp_x(...)` | in a table: the call is in the program, too.
 sed -n 's/^| `[^`]*` | `\([^`]*\)` |.*/\1/p' docs/from-pytorch.md | {

@@ -68,7 +68,7 @@ awk '
     FILENAME ~ /\.h$/ { header($0); next }
     { document($0) }
     END { flush() }' include/tapir/*.h README.md \
-    docs/capture.md docs/control.md docs/ir.md docs/numerics.md docs/onnx.md docs/standalone.md docs/transform.md |
+    docs/capture.md docs/control.md docs/ir.md docs/numerics.md docs/onnx.md docs/ragged.md docs/standalone.md docs/transform.md |
     grep -v '^base.h:  *\(TP_E_\|on success\)' >"$sentences"
 
 awk -F ' [|] ' -v list="$list" '

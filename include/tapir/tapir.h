@@ -1,5 +1,6 @@
 /* tapir: everything. Start reading at tensor.h, ops.h, composites.h, indexing.h, linalg.h, random.h,
- * grad.h, kernel.h, graph.h, nn.h, train.h, state.h, archive.h, control.h, capture.h, transform.h, batching.h, onnx.h. */
+ * grad.h, kernel.h, graph.h, nn.h, ragged.h, train.h, state.h, archive.h, control.h, capture.h, transform.h,
+ * batching.h, onnx.h. */
 #ifndef TAPIR_TAPIR_H
 #define TAPIR_TAPIR_H
 
@@ -18,6 +19,7 @@
 #include "onnx.h"
 #include "ops.h"
 #include "params.h"
+#include "ragged.h"
 #include "random.h"
 #include "state.h"
 #include "tensor.h"

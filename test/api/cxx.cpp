@@ -170,6 +170,23 @@ void samples(tp_ctx *tp)
     CHECK(tp_read(y, got, 2 * sizeof *got) == TP_OK && got[0] == 6);
 }
 
+// Rows of different lengths.
+void rows(tp_ctx *tp)
+{
+    scope inner(tp);
+    const int64_t lengths[] = {2, 0, 1};
+    const double v[] = {1, 2, 5};
+    tp_tensor *x = tp_tensor_new(tp, TP_F64, TP_DIMS(3), v);
+    tp_ragged r = tp_ragged_of_lengths(x, tp_tensor_new(tp, TP_I64, TP_DIMS(3), lengths));
+    double got[6];
+    CHECK(tp_read(tp_ragged_sum(r), got, 3 * sizeof *got) == TP_OK && got[0] == 3 &&
+          got[1] == 0);
+    CHECK(tp_read(tp_ragged_pad(r, 0, -1), got, sizeof got) == TP_OK && got[2] == -1 &&
+          got[4] == 5);
+    x = tp_ragged_sum(tp_ragged{tp_neg(r.values), r.offsets});
+    CHECK(tp_read(x, got, 3 * sizeof *got) == TP_OK && got[2] == -5);
+}
+
 // Blocks, and an exception that leaves one.
 void blocks(tp_ctx *tp)
 {
@@ -227,6 +244,7 @@ int main()
     sizes(c);
     function_of(c);
     samples(c);
+    rows(c);
     blocks(c);
     walks(c);
     CHECK(tp_error(c) == TP_OK);

@@ -92,6 +92,11 @@ static void rows(tp_ctx *tp)
     tp_tensor *q = tp_uniform(tp, TP_F32, TP_DIMS(1, 2, 5, 4), -1, 1);
     tp_tensor *i = tp_full(tp, TP_I64, TP_DIMS(2), 1), *labels = i;
     tp_tensor *j = tp_full(tp, TP_I64, TP_DIMS(2, 1), 2);
+    tp_tensor *packed = tp_uniform(tp, TP_F32, TP_DIMS(7, 3), -1, 1);
+    tp_tensor *lengths = tp_tensor_new(tp, TP_I64, TP_DIMS(3), (int64_t[]){3, 0, 4});
+    tp_ragged r = tp_ragged_of_lengths(packed, lengths);
+    tp_ragged heads = {tp_unsqueeze(packed, 1), r.offsets};
+    tp_tensor *padded = tp_ragged_pad(r, 4, 0), *sums = tp_ragged_sum(r);
     tp_params *p = tp_params_new(tp);
     const tp_dense fc = tp_dense_new(p, "first", 3, 3, NULL);
     tp_tensor *loss = tp_cross_entropy(tp_dense_apply(&fc, x), labels),
@@ -159,6 +164,14 @@ static void rows(tp_ctx *tp)
     tp_attention(q, q, q, &(tp_attention_options){.causal = true}, NULL);
     tp_cross_entropy(x, labels);
     tp_mse(x, y);
+    tp_ragged_of_lengths(packed, lengths);
+    tp_ragged_new(packed, r.offsets);
+    tp_ragged_pad(r, 0, 0);
+    tp_ragged_of_padded(padded, lengths);
+    tp_gather(r.values, tp_ragged_by_time(r), 0);
+    tp_ragged_sum(r);
+    tp_ragged_spread(sums, r);
+    tp_ragged_attention(heads, heads, heads.values, 4, NULL);
     tp_dense_new(p, "fc", 3, 4, NULL);
     tp_dense_apply(&fc, x);
     tp_conv_layer_new(p, "conv", 2, 8, TP_SQUARE(3, 1, 1), NULL);

@@ -86,6 +86,18 @@ static void attend(bed *b, tp_attention_options o)
     tp_attention(b->image, b->image, b->image, &o, NULL);
 }
 
+/* A row for each of 2 elements, of b->x. */
+static tp_ragged rows(bed *b)
+{
+    return (tp_ragged){b->x, tp_arange(b->tp, TP_I64, 3, 0, 1)};
+}
+
+static void attend_rows(bed *b, int64_t most)
+{
+    const tp_ragged r = {tp_unsqueeze(b->x, 1), rows(b).offsets};
+    tp_ragged_attention(r, r, r.values, most, NULL);
+}
+
 static void lose(bed *b, tp_loss_options o)
 {
     tp_cross_entropy_with(b->c, tp_scalar(b->tp, TP_I64, 0), &o);
@@ -373,6 +385,10 @@ static const tp_kernel zeros = {.name = "zeros", .compute = fills};
     PLAIN(tp_tensordot, axes_a, tp_tensordot(b->x, b->c, 1, &v, (const int64_t[]){0}))         \
     PLAIN(tp_tensordot, axes_b, tp_tensordot(b->x, b->c, 1, (const int64_t[]){1}, &v))         \
     REAL(tp_swish, alpha, tp_swish(b->x, v))                                                   \
+    SIZE(tp_ragged_pad, most, tp_ragged_pad(rows(b), v, 0))                                    \
+    REAL(tp_ragged_pad, fill, tp_ragged_pad(rows(b), 2, v))                                    \
+    PLAIN(tp_ragged_bucket, most, tp_ragged_bucket(rows(b), v))                                \
+    SIZE(tp_ragged_attention, most, attend_rows(b, v))                                         \
     REAL(tp_elu, alpha, tp_elu(b->x, v))                                                       \
     REAL(tp_celu, alpha, tp_celu(b->x, v))                                                     \
     REAL(tp_leaky_relu, slope, tp_leaky_relu(b->x, v))                                         \

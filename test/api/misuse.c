@@ -3,10 +3,10 @@
 #include "misuse.h"
 
 static const misuse *const lists[] = {
-    misuse_base,      misuse_tensor,    misuse_ops,     misuse_composites, misuse_arrays,
-    misuse_functions, misuse_indexing,  misuse_linalg,  misuse_random,     misuse_grad,
-    misuse_graph,     misuse_nn,        misuse_train,   misuse_onnx,       misuse_capture,
-    misuse_control,   misuse_transform, misuse_batching};
+    misuse_base,      misuse_tensor,    misuse_ops,      misuse_composites, misuse_arrays,
+    misuse_functions, misuse_indexing,  misuse_linalg,   misuse_random,     misuse_grad,
+    misuse_graph,     misuse_nn,        misuse_train,    misuse_onnx,       misuse_capture,
+    misuse_control,   misuse_transform, misuse_batching, misuse_ragged};
 enum { N_LISTS = sizeof lists / sizeof *lists };
 
 static const char *the_case; /* which runs now */

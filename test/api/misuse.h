@@ -44,7 +44,7 @@ extern const misuse misuse_base[], misuse_tensor[], misuse_ops[], misuse_composi
     misuse_arrays[], misuse_functions[], misuse_indexing[], misuse_linalg[], misuse_random[],
     misuse_grad[], misuse_graph[], misuse_nn[], misuse_train[], misuse_control[],
     misuse_capture[], misuse_transform[], misuse_batching[],
-    misuse_onnx[]; /* up to one without a name */
+    misuse_ragged[], misuse_onnx[]; /* up to one without a name */
 
 /* The error of `what` is `status`, named so and placed there; it is cleared. */
 void misuse_expect(bed *b, const char *file, int line, const char *what, tp_status status,
@@ -55,6 +55,7 @@ void misuse_expect_bare(bed *b, int line, const char *what, tp_status status, bo
 #define IS_BAD(r)                                                                              \
     _Generic((r),                                                                              \
         tp_tensor *: misuse_bad_tensor,                                                        \
+        tp_ragged: misuse_bad_pair,                                                            \
         tp_status: misuse_bad_status,                                                          \
         tp_graph *: misuse_bad_pointer,                                                        \
         tp_program *: misuse_bad_pointer,                                                      \
@@ -70,6 +71,11 @@ void misuse_expect_bare(bed *b, int line, const char *what, tp_status status, bo
 static inline bool misuse_bad_tensor(const tp_tensor *t)
 {
     return t && tp_failed(t) && tp_status_of(t) != TP_OK && *tp_error_text(t);
+}
+
+static inline bool misuse_bad_pair(tp_ragged r)
+{
+    return misuse_bad_tensor(r.values) && misuse_bad_tensor(r.offsets);
 }
 
 static inline bool misuse_bad_status(tp_status s)

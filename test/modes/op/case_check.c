@@ -268,8 +268,8 @@ static int cover_functions(const op_case *cases, int n)
 {
     return cover_header(cases, n, "ops.h", 50) + cover_header(cases, n, "composites.h", 30) +
            cover_header(cases, n, "indexing.h", 20) + cover_header(cases, n, "linalg.h", 15) +
-           cover_header(cases, n, "random.h", 4) +
-           cover_header(cases, n, "nn.h", 8);
+           cover_header(cases, n, "random.h", 4) + cover_header(cases, n, "nn.h", 8) +
+           cover_header(cases, n, "ragged.h", 20);
 }
 
 /* Every op of ops.def: in the graph of some case, forward or backward. */

@@ -197,6 +197,8 @@ static void check_case(look *l, const op_case *c)
             s.in[k] = value[t->in[k]->index];
             known = s.in[k];
         }
+        for (int k = 0; k < t->rank && known; k++) /* nor is how many it stacked */
+            known = !tpi_dim_is_symbolic(t->shape[k]);
         if (!known || t->op->kind == TPI_EFFECT || t->op->kind == TPI_BLOCK || t->n_in == 0)
             continue;                /* what comes out of a block is not known here */
         if (t->op == &tpi_op_result) /* which is its value, where there is no call */

@@ -270,6 +270,45 @@ static tp_tensor *searched_at(const char *file, int line, tp_tensor *x, tp_tenso
 }
 #define searched(...) searched_at(TP_PLACE, __VA_ARGS__)
 
+/* x as rows that end at the places c, in any order, and at its own end. */
+static tp_ragged cuts_at(const char *file, int line, tp_tensor *x, tp_tensor *c)
+{
+    if (!x || !c || tp_failed(x) || tp_failed(c) || tp_rank(x) == 0)
+        return tp_ragged_new_at(file, line, x, c);
+    const int64_t first = 0, one = 1;
+    c = tp_cast_at(file, line, c, TP_I64);
+    tp_tensor *end =
+        tp_reshape_at(file, line, tp_extent_at(file, line, x, 1, &first, TP_I64), 1, &one);
+    tp_tensor *part[] = {tp_sub_at(file, line, end, end), c, end};
+    if (tp_ctx_of(x) == tp_ctx_of(c))
+        part[1] = tp_sort_at(file, line, tp_min_at(file, line, c, end), 0, false);
+    return tp_ragged_new_at(file, line, x, tp_concat_at(file, line, 3, part, 0));
+}
+#define cuts(...) cuts_at(TP_PLACE, __VA_ARGS__)
+
+/* Values and offsets, one behind the other. */
+static tp_tensor *pair_at(const char *file, int line, tp_ragged r)
+{
+    if (tp_failed(r.values) || tp_failed(r.offsets))
+        return tp_failed(r.values) ? r.values : r.offsets;
+    tp_tensor *part[] = {tp_flatten_at(file, line, r.values, 0),
+                         tp_cast_at(file, line, r.offsets, tp_dtype_of(r.values))};
+    return tp_concat_at(file, line, 2, part, 0);
+}
+#define pair(...) pair_at(TP_PLACE, __VA_ARGS__)
+
+/* Rows through an LSTM: padded, and without padding again. */
+static tp_tensor *lstm_of_rows_at(const char *file, int line, tp_ragged r,
+                                  const tp_recurrent *w)
+{
+    tp_recurrent_options opt = {.batch_first = true,
+                                .lengths = tp_ragged_lengths_at(file, line, r)};
+    tp_tensor *padded = tp_ragged_pad_at(file, line, r, 0, 0);
+    tp_tensor *y = tp_lstm_at(file, line, padded, w, &opt, NULL, NULL);
+    return tp_ragged_unpad_at(file, line, y, r);
+}
+#define lstm_of_rows(...) lstm_of_rows_at(TP_PLACE, __VA_ARGS__)
+
 /* By how much gamma numbers change with a. */
 static tp_tensor *gamma_slope_at(const char *file, int line, tp_tensor *a)
 {

@@ -30,6 +30,7 @@ import numpy_ops  # pylint: disable=wrong-import-position
 import numpy_composites  # pylint: disable=wrong-import-position
 import numpy_linalg  # pylint: disable=wrong-import-position
 import numpy_nn  # pylint: disable=wrong-import-position
+import numpy_ragged  # pylint: disable=wrong-import-position
 from numpy_types import T, is_float  # pylint: disable=wrong-import-position
 
 np.seterr(all="ignore")
@@ -40,7 +41,8 @@ NOT_COMPUTED = {"uniform": "random", "normal": "random", "uniform_like": "random
                 "permutation": "random", "permutation_like": "random", "bernoulli": "random",
                 "categorical": "random", "gamma": "random", "random_stream": "random",
                 "call": "gradients"}
-NAMES = {**numpy_types.NAMES, **numpy_ops.NAMES, **numpy_composites.NAMES, **numpy_linalg.NAMES, **numpy_nn.NAMES}
+NAMES = {**numpy_types.NAMES, **numpy_ops.NAMES, **numpy_composites.NAMES, **numpy_linalg.NAMES, **numpy_nn.NAMES,
+         **numpy_ragged.NAMES}
 
 # ---- comparing ----------------------------------------------------------------------------------
 
@@ -127,6 +129,7 @@ SCALED = {"sum", "mean", "cumsum", "recur", "matmul", "conv", "conv_dx", "conv_d
           "rotary", "rnn", "gru", "lstm", "rnn_cell", "gru_cell", "lstm_cell", "adaptive_avg_pool",
           "global_avg_pool", "lp_pool", "fold", "conv_transpose", "resize", "upsample", "grid_sample", "affine_grid",
           "cholesky", "solve_triangular", "lu",
+          "ragged_sum", "ragged_mean", "ragged_logsumexp", "ragged_log_softmax", "ragged_attention",
           "solve", "inverse", "det", "slogdet", "qr", "eigh", "svd", "lstsq", "fft", "ifft", "rfft", "irfft"}
 PRODUCTS = {"prod", "cumprod"}
 # a zero has a defined sign

@@ -7,7 +7,7 @@
  *       grad    first and second gradient in f64 against differences
  *       fail    failed and missing operands; refusals
  *       cover   every op of ops.def and every function of ops.h, composites.h, indexing.h, linalg.h,
- *               random.h and nn.h has a case
+ *               random.h, nn.h and ragged.h has a case
  *       factors  axis factors: parts of a result are those of parts of the operands
  *       vmap    tp_vmap over samples gives what each sample gives alone
  *       jvp     tp_jvp gives what reverse mode gives that is gone through twice
