@@ -50,7 +50,13 @@ MISUSE(tp_batch_counts_of)
     assert_int_equal(tp_batch_counts_of(b->tp).alone, 0);
 }
 
+/* clang-format off */
 const misuse misuse_batching[] = {
-    LISTED(tp_batch_begin),  LISTED(tp_batch_next),      LISTED(tp_batch_left),
-    LISTED(tp_batch_budget), LISTED(tp_batch_counts_of), {0},
+    LISTED(tp_batch_begin),
+    LISTED(tp_batch_next),
+    LISTED(tp_batch_left),
+    LISTED(tp_batch_budget),
+    LISTED(tp_batch_counts_of),
+    {0},
 };
+/* clang-format on */
