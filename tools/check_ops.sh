@@ -10,7 +10,7 @@
 set -u
 cd "$(dirname "$0")/.."
 
-most_names=36
+most_names=35
 most_one_op=132
 one_op='tpi_(constant|variable|assigned|inside|loop|block|param)_of\(|op->(draws|mean)\b'
 
