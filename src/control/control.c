@@ -797,6 +797,8 @@ bool tp_while_next(tp_block **at, tp_tensor *pred)
                              (long long)b->turn));
     bool more;
     tp_tensor *failed = ask(b, p, &more);
+    if (!failed && b->ctx->frame) /* what was pending may have failed by now */
+        failed = refuse_vars(b);
     return failed ? stop(at, failed) : next_turn(at, more);
 }
 
