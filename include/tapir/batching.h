@@ -20,7 +20,7 @@ extern "C" {
 
 /* tp_batch (tp) { }: ops wait in the block. gcc and clang see to its end also when it is left by break, goto or return.
  * Sizes and types are checked at once, so mistakes have their line; an index outside of its axis is told when it is
- * computed. A block in a block is part of it. In the body of a captured function, and where tp_trap_nan is on, ops do not
+ * known: at the call, or, where it waits itself, when it is computed. A block in a block is part of it. In the body of a captured function, and where tp_trap_nan is on, ops do not
  * wait; captured functions that are called in it run op by op. */
 #define tp_batch(tp) for (TP_BATCH_VAR = tp_batch_begin(tp); tp_batch_next(&TP_BATCH);)
 typedef struct tp_batch_block {

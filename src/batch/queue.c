@@ -30,6 +30,12 @@ static bool comes_now(const tpi_queue *r, const tpi_op *op, int n_in, tp_tensor 
            (op->kind == TPI_VIEW && !any_waits(r, n_in < 1 ? n_in : 1, in));
 }
 
+static bool has_known_index(const tpi_infer *q)
+{
+    const tp_tensor *index = q->op->index_in ? q->in[q->op->index_in] : NULL;
+    return index && !(index->flags & TPI_LAZY) && q->op->refuses == TPI_REFUSES_NOTHING;
+}
+
 static tp_tensor *wait(tpi_queue *r, const tpi_infer *q, bool requires)
 {
     tp_ctx *ctx = r->ctx;
@@ -63,6 +69,12 @@ static tp_tensor *queue_apply(tp_ctx *ctx, tpi_at at, const tpi_op *op, int n_in
     tp_tensor *failed = tpi_infer_op(&q);
     if (failed)
         return failed;
+    const bool known = has_known_index(&q);
+    if (known && !tpi_indices_in_range(in, attrs)) { /* it is told at once */
+        tpi_queue_flush(r);
+        return tpi_apply_now(ctx, at, op, n_in, in, attrs);
+    }
+    r->may_fail |= tpi_may_refuse(op) && !known;
     tp_tensor *y = wait(r, &q, requires);
     if (r->bytes > ctx->batch_budget)
         tpi_queue_flush(r);
