@@ -16,6 +16,16 @@
 #define TP_API
 #endif
 
+/* Of the blocks that macros open: a variable for each line, and what ends it however it is left, where the compiler can
+ * tell (gcc, clang). */
+#define TP_JOIN_AS_THEY_ARE(a, b) a##b
+#define TP_JOIN(a, b) TP_JOIN_AS_THEY_ARE(a, b)
+#ifdef __GNUC__
+#define TP_LEFT_BY(function) __attribute__((cleanup(function)))
+#else
+#define TP_LEFT_BY(function)
+#endif
+
 /* The place an op is blamed on: two arguments. A wrapper may redefine it to pass on its own
  * caller's place. */
 #ifndef TP_PLACE

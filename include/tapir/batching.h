@@ -22,20 +22,15 @@ extern "C" {
  * Sizes and types are checked at once, so mistakes have their line; an index outside of its axis is told when it is
  * known: at the call, or, where it waits itself, when it is computed. A block in a block is part of it. In the body of a captured function, and where tp_trap_nan is on, ops do not
  * wait; captured functions that are called in it run op by op. */
-#define tp_batch(tp) for (TP_BATCH_VAR = tp_batch_begin(tp); tp_batch_next(&TP_BATCH);)
+#define tp_batch(tp)                                                                           \
+    for (TP_LEFT_BY(tp_batch_left) tp_batch_block TP_BATCH = tp_batch_begin(tp);               \
+         tp_batch_next(&TP_BATCH);)
 typedef struct tp_batch_block {
     tp_ctx *tp;
     void *queue;
     bool entered;
 } tp_batch_block;
-#define TP_BATCH_JOIN(a, b) a##b
-#define TP_BATCH_NAME(line) TP_BATCH_JOIN(tp_batch_, line)
-#define TP_BATCH TP_BATCH_NAME(__LINE__)
-#ifdef __GNUC__
-#define TP_BATCH_VAR __attribute__((cleanup(tp_batch_left))) tp_batch_block TP_BATCH
-#else
-#define TP_BATCH_VAR tp_batch_block TP_BATCH
-#endif
+#define TP_BATCH TP_JOIN(tp_batch_, __LINE__)
 /* What the macro calls. Without memory for the block ops do not wait. */
 TP_API tp_batch_block tp_batch_begin(tp_ctx *tp);
 TP_API bool tp_batch_next(tp_batch_block *b);

@@ -41,19 +41,13 @@ extern "C" {
 
 typedef struct tp_block tp_block; /* an open block; the context's */
 
-#define TP_BLOCK_JOIN(a, b) a##b
-#define TP_BLOCK_NAME(line) TP_BLOCK_JOIN(tp_block_, line)
-#define TP_BLOCK TP_BLOCK_NAME(__LINE__)
+#define TP_BLOCK TP_JOIN(tp_block_, __LINE__)
 #define TP_BLOCK_END ((tp_tensor **)0)
 /* A loop without a variable does not compile, and this is what the compiler points at: nothing would
  * tell which context the loop is of. */
 #define TP_LIST_A_VARIABLE(...) __VA_ARGS__
 /* Where the compiler can tell, a block that is left in the middle is noticed at once. */
-#ifdef __GNUC__
-#define TP_BLOCK_VAR __attribute__((cleanup(tp_block_left))) tp_block *TP_BLOCK
-#else
-#define TP_BLOCK_VAR tp_block *TP_BLOCK
-#endif
+#define TP_BLOCK_VAR TP_LEFT_BY(tp_block_left) tp_block *TP_BLOCK
 
 /* tp_if (pred, &a, ...) { } tp_else { }. pred: bool, one element. tp_else may be missing: then the
  * variables stay what they are. */

@@ -31,19 +31,13 @@ TP_API bool tp_recording(tp_ctx *tp, bool on);
 /* tp_no_grad (tp) { }: recording is off in the block, and then as it was. gcc and clang see to that also when the block
  * is left by break, goto or return. */
 #define tp_no_grad(tp)                                                                         \
-    for (TP_NO_GRAD_VAR = tp_no_grad_begin(tp); tp_no_grad_next(&TP_NO_GRAD);)
+    for (TP_LEFT_BY(tp_no_grad_left) tp_no_grad_block TP_NO_GRAD = tp_no_grad_begin(tp);       \
+         tp_no_grad_next(&TP_NO_GRAD);)
 typedef struct tp_no_grad_block {
     tp_ctx *tp;
     bool was, entered;
 } tp_no_grad_block;
-#define TP_NO_GRAD_JOIN(a, b) a##b
-#define TP_NO_GRAD_NAME(line) TP_NO_GRAD_JOIN(tp_no_grad_, line)
-#define TP_NO_GRAD TP_NO_GRAD_NAME(__LINE__)
-#ifdef __GNUC__
-#define TP_NO_GRAD_VAR __attribute__((cleanup(tp_no_grad_left))) tp_no_grad_block TP_NO_GRAD
-#else
-#define TP_NO_GRAD_VAR tp_no_grad_block TP_NO_GRAD
-#endif
+#define TP_NO_GRAD TP_JOIN(tp_no_grad_, __LINE__)
 /* What the macro calls. */
 TP_API tp_no_grad_block tp_no_grad_begin(tp_ctx *tp);
 TP_API bool tp_no_grad_next(tp_no_grad_block *b);

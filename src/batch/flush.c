@@ -11,17 +11,17 @@ static bool is_wanted(const tpi_queue_unit *u)
 }
 
 /* Going back: a value that nobody holds, and nothing that is wanted is computed from. */
-static void drop_unwanted(tpi_queue *r)
+static void drop_unwanted(tpi_queue *w)
 {
-    for (int32_t i = r->n - 1; i >= 0; i--)
-        if (!is_wanted(&r->units[i]))
-            tpi_unit_release(r, i);
+    for (int32_t i = w->n - 1; i >= 0; i--)
+        if (!is_wanted(&w->units[i]))
+            tpi_unit_release(w, i);
 }
 
-static void push_ready(tpi_queue *r, int32_t unit)
+static void push_ready(tpi_queue *w, int32_t unit)
 {
-    tpi_queue_unit *u = &r->units[unit];
-    tpi_unit_signature *s = &r->signatures[u->signature];
+    tpi_queue_unit *u = &w->units[unit];
+    tpi_unit_signature *s = &w->signatures[u->signature];
     u->next_ready = s->ready;
     s->ready = unit;
     s->n_ready++;
@@ -31,31 +31,31 @@ static void push_ready(tpi_queue *r, int32_t unit)
 
 /* Its users wait for one operand less. `stack` has room for all units: those that wait for none now, and are computed
  * alone, are put on it. */
-static int note_done(tpi_queue *r, int32_t unit, int32_t *stack, int n)
+static int note_done(tpi_queue *w, int32_t unit, int32_t *stack, int n)
 {
-    for (int32_t o = r->units[unit].user; o >= 0; o = r->operands[o].next) {
-        const int32_t user = r->operands[o].unit;
-        tpi_queue_unit *u = &r->units[user];
+    for (int32_t o = w->units[unit].user; o >= 0; o = w->operands[o].next) {
+        const int32_t user = w->operands[o].unit;
+        tpi_queue_unit *u = &w->units[user];
         if (--u->waits > 0 || !u->y)
             continue;
         if (u->signature < 0)
             stack[n++] = user;
         else
-            push_ready(r, user);
+            push_ready(w, user);
     }
     return n;
 }
 
 /* What is on the stack, and then on it, is computed. */
-static void run_alone(tpi_queue *r, int32_t *stack, int n)
+static void run_alone(tpi_queue *w, int32_t *stack, int n)
 {
     while (n) {
         const int32_t unit = stack[--n];
-        r->ctx->batch_counts.kernels += !r->units[unit].view;
-        r->ctx->batch_counts.alone += !r->units[unit].view;
-        tpi_unit_run(r, unit);
-        n = note_done(r, unit, stack, n);
-        tpi_unit_release(r, unit);
+        w->ctx->batch_counts.kernels += !w->units[unit].view;
+        w->ctx->batch_counts.alone += !w->units[unit].view;
+        tpi_unit_run(w, unit);
+        n = note_done(w, unit, stack, n);
+        tpi_unit_release(w, unit);
     }
 }
 
@@ -68,11 +68,11 @@ static bool comes_first(const tpi_unit_signature *a, const tpi_unit_signature *b
     return left < right;
 }
 
-static tpi_unit_signature *next_signature(const tpi_queue *r)
+static tpi_unit_signature *next_signature(const tpi_queue *w)
 {
     tpi_unit_signature *best = NULL;
-    for (int32_t i = 0; i < r->n_signatures; i++) {
-        tpi_unit_signature *s = &r->signatures[i];
+    for (int32_t i = 0; i < w->n_signatures; i++) {
+        tpi_unit_signature *s = &w->signatures[i];
         if (s->n_ready && (!best || comes_first(s, best)))
             best = s;
     }
@@ -86,11 +86,11 @@ static int in_order(const void *a, const void *b)
 }
 
 /* Takes the ready units, in the order of their calls. */
-static int take_ready(const tpi_queue *r, tpi_unit_signature *s, int32_t *units)
+static int take_ready(const tpi_queue *w, tpi_unit_signature *s, int32_t *units)
 {
     const int n = s->n_ready;
     bool sorted = true;
-    for (int32_t i = s->ready, k = n - 1; i >= 0; i = r->units[i].next_ready, k--) {
+    for (int32_t i = s->ready, k = n - 1; i >= 0; i = w->units[i].next_ready, k--) {
         units[k] = i;
         sorted &= k == n - 1 || i < units[k + 1];
     }
@@ -102,72 +102,72 @@ static int take_ready(const tpi_queue *r, tpi_unit_signature *s, int32_t *units)
     return n;
 }
 
-static void run_groups(tpi_queue *r, int32_t *group, int32_t *stack)
+static void run_groups(tpi_queue *w, int32_t *group, int32_t *stack)
 {
-    for (tpi_unit_signature *s = next_signature(r); s; s = next_signature(r)) {
-        const int n = take_ready(r, s, group);
-        tpi_group_run(r, n, group);
+    for (tpi_unit_signature *s = next_signature(w); s; s = next_signature(w)) {
+        const int n = take_ready(w, s, group);
+        tpi_group_run(w, n, group);
         int alone = 0;
         for (int i = 0; i < n; i++) {
-            alone = note_done(r, group[i], stack, alone);
-            tpi_unit_release(r, group[i]);
+            alone = note_done(w, group[i], stack, alone);
+            tpi_unit_release(w, group[i]);
         }
-        run_alone(r, stack, alone);
+        run_alone(w, stack, alone);
     }
 }
 
 /* Without memory to put them in an order they are computed in that of the calls. */
-static void run_in_order(tpi_queue *r)
+static void run_in_order(tpi_queue *w)
 {
-    for (int32_t i = 0; i < r->n; i++)
-        if (r->units[i].y) {
-            tpi_unit_run(r, i);
-            tpi_unit_release(r, i);
+    for (int32_t i = 0; i < w->n; i++)
+        if (w->units[i].y) {
+            tpi_unit_run(w, i);
+            tpi_unit_release(w, i);
         }
 }
 
-static void run_all(tpi_queue *r)
+static void run_all(tpi_queue *w)
 {
-    tpi_mem *m = &r->ctx->mem;
-    const size_t bytes = 2 * (size_t)r->n * sizeof(int32_t);
-    int32_t *group = tpi_take(m, bytes), *stack = group + r->n;
+    tpi_mem *m = &w->ctx->mem;
+    const size_t bytes = 2 * (size_t)w->n * sizeof(int32_t);
+    int32_t *group = tpi_take(m, bytes), *stack = group + w->n;
     if (!group) {
-        run_in_order(r);
+        run_in_order(w);
         return;
     }
     int alone = 0;
-    for (int32_t i = 0; i < r->n; i++) {
-        const tpi_queue_unit *u = &r->units[i];
+    for (int32_t i = 0; i < w->n; i++) {
+        const tpi_queue_unit *u = &w->units[i];
         if (!u->y || u->waits)
             continue;
         if (u->signature < 0)
             stack[alone++] = i;
         else
-            push_ready(r, i);
+            push_ready(w, i);
     }
-    run_alone(r, stack, alone);
-    run_groups(r, group, stack);
+    run_alone(w, stack, alone);
+    run_groups(w, group, stack);
     tpi_give_back(m, group, bytes);
 }
 
-void tpi_queue_flush(tpi_queue *r)
+void tpi_queue_flush(tpi_queue *w)
 {
-    tp_ctx *ctx = r->ctx;
-    if (r->running || !r->n)
+    tp_ctx *ctx = w->ctx;
+    if (w->running || !w->n)
         return;
-    r->running = true;
-    drop_unwanted(r);
-    for (int32_t i = 0; i < r->n; i++)
-        ctx->batch_counts.ops += r->units[i].y && !r->units[i].view;
-    void *frame = ctx->frame;
+    w->running = true;
+    drop_unwanted(w);
+    for (int32_t i = 0; i < w->n; i++)
+        ctx->batch_counts.ops += w->units[i].y && !w->units[i].view;
+    tpi_frame_head *frame = ctx->frame;
     tp_graph *tracing = ctx->tracing;
     ctx->frame = NULL;
     ctx->tracing = NULL;
     const bool was = tp_recording(ctx, false);
-    run_all(r);
+    run_all(w);
     tp_recording(ctx, was);
     ctx->frame = frame;
     ctx->tracing = tracing;
-    r->running = false;
-    tpi_queue_clear(r);
+    w->running = false;
+    tpi_queue_clear(w);
 }

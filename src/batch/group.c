@@ -7,11 +7,11 @@
 
 #include <string.h>
 
-void tpi_unit_run(tpi_queue *r, int32_t unit)
+void tpi_unit_run(tpi_queue *w, int32_t unit)
 {
     enum { FEW = 16 };
-    tpi_queue_unit *u = &r->units[unit];
-    tp_ctx *ctx = r->ctx;
+    tpi_queue_unit *u = &w->units[unit];
+    tp_ctx *ctx = w->ctx;
     tp_tensor *few[FEW], **in = few;
     const tpi_at at = TPI_AT(u->y->file, u->y->line);
     const size_t bytes = (size_t)u->n_in * sizeof *in;
@@ -22,7 +22,7 @@ void tpi_unit_run(tpi_queue *r, int32_t unit)
         return;
     }
     for (int k = 0; k < u->n_in; k++)
-        in[k] = r->operands[u->first + k].t;
+        in[k] = w->operands[u->first + k].t;
     const tpi_infer q = {
         .op = u->op, .at = at, .ctx = ctx, .n_in = u->n_in, .in = in, .attrs = u->attrs};
     tpi_waiting_compute(&q, u->y);
@@ -31,14 +31,14 @@ void tpi_unit_run(tpi_queue *r, int32_t unit)
 }
 
 typedef struct group {
-    tpi_queue *r;
+    tpi_queue *w;
     int32_t n;
     const int32_t *units;
 } group;
 
 static tp_tensor *operand(const group *g, int i, int k)
 {
-    return g->r->operands[g->r->units[g->units[i]].first + k].t;
+    return g->w->operands[g->w->units[g->units[i]].first + k].t;
 }
 
 /* Have all units the same elements there? */
@@ -53,22 +53,6 @@ static bool is_one(const group *g, int k)
               memcmp(t->stride, first->stride, sizeof *t->stride * (size_t)t->rank) == 0);
     }
     return is;
-}
-
-/* A copy of t's elements, row-major. */
-static void copy_row(char *to, const tp_tensor *t, size_t bytes)
-{
-    int64_t stride[TP_MAX_RANK], step = 1;
-    if (t->flags & TPI_CONTIGUOUS) {
-        memcpy(to, t->data, bytes);
-        return;
-    }
-    for (int a = t->rank - 1; a >= 0; a--) {
-        stride[a] = step;
-        step *= t->shape[a];
-    }
-    tpi_copy_strided(tp_dtype_size((tp_dtype)t->dtype), t->rank, t->shape, to, stride, t->data,
-                     t->stride);
 }
 
 /* Do they lie side by side already, as parts of what a group gave do? */
@@ -90,7 +74,7 @@ static tp_tensor *side_by_side(const group *g, tpi_at at, int k)
     tp_tensor *first = operand(g, 0, k);
     int64_t shape[TP_MAX_RANK + 1] = {g->n};
     memcpy(shape + 1, first->shape, sizeof *shape * (size_t)first->rank);
-    tp_tensor *all = tpi_tensor(g->r->ctx, at, (tp_dtype)first->dtype, first->rank + 1, shape);
+    tp_tensor *all = tpi_tensor(g->w->ctx, at, (tp_dtype)first->dtype, first->rank + 1, shape);
     const size_t bytes = tpi_bytes(first);
     if (!all)
         return NULL;
@@ -103,8 +87,14 @@ static tp_tensor *side_by_side(const group *g, tpi_at at, int k)
     if (!tpi_tensor_alloc(all))
         return NULL;
     char *to = all->data;
-    for (int i = 0; i < g->n; i++, to += bytes)
-        copy_row(to, operand(g, i, k), bytes);
+    for (int i = 0; i < g->n; i++, to += bytes) {
+        const tp_tensor *t = operand(g, i, k);
+        if (t->flags & TPI_CONTIGUOUS)
+            memcpy(to, t->data, bytes);
+        else
+            tpi_copy_strided(tp_dtype_size((tp_dtype)t->dtype), t->rank, t->shape, to,
+                             all->stride + 1, t->data, t->stride);
+    }
     return all;
 }
 
@@ -126,7 +116,7 @@ static bool find_operands(const group *g, tpi_at at, int n_in, tp_tensor **x, bo
 static tp_tensor *apply(const group *g, tpi_at at, int n_in, tp_tensor **in, tp_tensor **x,
                         bool *many)
 {
-    const tpi_queue_unit *u = &g->r->units[g->units[0]];
+    const tpi_queue_unit *u = &g->w->units[g->units[0]];
     tp_tensor node = *u->y;
     node.op = u->op;
     node.attrs = u->attrs;
@@ -141,7 +131,7 @@ static tp_tensor *apply(const group *g, tpi_at at, int n_in, tp_tensor **in, tp_
 
 static bool is_whole(const group *g, const tp_tensor *all)
 {
-    const tp_tensor *y = g->r->units[g->units[0]].y;
+    const tp_tensor *y = g->w->units[g->units[0]].y;
     return all && all->status == TP_OK && all->dtype == y->dtype && all->rank == y->rank + 1 &&
            all->shape[0] == g->n &&
            memcmp(all->shape + 1, y->shape, sizeof *y->shape * (size_t)y->rank) == 0;
@@ -151,7 +141,7 @@ static bool is_whole(const group *g, const tp_tensor *all)
 static void hand_out(const group *g, tp_tensor *all)
 {
     for (int i = 0; i < g->n; i++) {
-        tp_tensor *y = g->r->units[g->units[i]].y;
+        tp_tensor *y = g->w->units[g->units[i]].y;
         y->flags &= (uint8_t)~TPI_LAZY;
         memcpy(y->stride, all->stride + 1, sizeof *y->stride * (size_t)y->rank);
         tpi_tensor_share(y, all, i * all->stride[0]);
@@ -161,7 +151,7 @@ static void hand_out(const group *g, tp_tensor *all)
 
 static bool has_failed_operands(const group *g)
 {
-    const tpi_queue_unit *u = &g->r->units[g->units[0]];
+    const tpi_queue_unit *u = &g->w->units[g->units[0]];
     for (int i = 0; i < g->n; i++)
         for (int k = 0; k < u->n_in; k++)
             if (operand(g, i, k)->status != TP_OK)
@@ -172,8 +162,8 @@ static bool has_failed_operands(const group *g)
 /* All at once; false: each by itself, since there is no op for them, or it failed. */
 static bool run_together(const group *g)
 {
-    tp_ctx *ctx = g->r->ctx;
-    const tpi_queue_unit *u = &g->r->units[g->units[0]];
+    tp_ctx *ctx = g->w->ctx;
+    const tpi_queue_unit *u = &g->w->units[g->units[0]];
     const tpi_at at = TPI_AT(u->y->file, u->y->line);
     const size_t bytes = (size_t)u->n_in * (2 * sizeof(tp_tensor *) + sizeof(bool));
     tp_tensor **in = g->n < 2 || has_failed_operands(g) ? NULL : tpi_take(&ctx->mem, bytes);
@@ -198,15 +188,15 @@ static bool run_together(const group *g)
     return ok;
 }
 
-void tpi_group_run(tpi_queue *r, int32_t n, const int32_t *units)
+void tpi_group_run(tpi_queue *w, int32_t n, const int32_t *units)
 {
-    const group g = {r, n, units};
+    const group g = {w, n, units};
     const bool together = run_together(&g);
-    const tpi_queue_unit *u = &r->units[units[0]];
+    const tpi_queue_unit *u = &w->units[units[0]];
     tpi_log(TPI_LOG_batch, "%s:%d: %s, %s%d", u->y->file ? u->y->file : "?", u->y->line,
             u->op->name, together ? "as one for " : "one by one for ", (int)n);
-    r->ctx->batch_counts.kernels += together ? 1 : n;
-    r->ctx->batch_counts.alone += together ? 0 : n;
+    w->ctx->batch_counts.kernels += together ? 1 : n;
+    w->ctx->batch_counts.alone += together ? 0 : n;
     for (int i = 0; i < n && !together; i++)
-        tpi_unit_run(r, units[i]);
+        tpi_unit_run(w, units[i]);
 }

@@ -6,11 +6,11 @@
 
 /* ---- ops --------------------------------------------------------------------------------------------------------- */
 
-static bool any_waits(const tpi_queue *r, int n, tp_tensor *const *t)
+static bool any_waits(const tpi_queue *w, int n, tp_tensor *const *t)
 {
     bool any = false;
     for (int i = 0; i < n && !any; i++)
-        any = tpi_unit_of(r, t[i]) >= 0;
+        any = tpi_unit_of(w, t[i]) >= 0;
     return any;
 }
 
@@ -24,10 +24,10 @@ static bool any_wrapped(int n, tp_tensor *const *t)
 }
 
 /* What needs no elements, or only looks at memory that is there, waits for nothing; a draw has its position. */
-static bool comes_now(const tpi_queue *r, const tpi_op *op, int n_in, tp_tensor *const *in)
+static bool comes_now(const tpi_queue *w, const tpi_op *op, int n_in, tp_tensor *const *in)
 {
     return op->kind == TPI_SHAPE || op->kind == TPI_EFFECT || n_in == 0 ||
-           (op->kind == TPI_VIEW && !any_waits(r, n_in < 1 ? n_in : 1, in));
+           (op->kind == TPI_VIEW && !any_waits(w, n_in < 1 ? n_in : 1, in));
 }
 
 static bool has_known_index(const tpi_infer *q)
@@ -36,9 +36,9 @@ static bool has_known_index(const tpi_infer *q)
     return index && !(index->flags & TPI_LAZY) && q->op->refuses == TPI_REFUSES_NOTHING;
 }
 
-static tp_tensor *wait(tpi_queue *r, const tpi_infer *q, bool requires)
+static tp_tensor *wait(tpi_queue *w, const tpi_infer *q, bool requires)
 {
-    tp_ctx *ctx = r->ctx;
+    tp_ctx *ctx = w->ctx;
     tp_tensor *y = tpi_tensor(ctx, q->at, q->dtype, q->rank, q->shape);
     if (!y)
         return tpi_no_memory(ctx, q->at, q->op->name);
@@ -48,22 +48,31 @@ static tp_tensor *wait(tpi_queue *r, const tpi_infer *q, bool requires)
             return tpi_no_memory(ctx, q->at, q->op->name);
         y->flags |= TPI_REQUIRES;
     }
-    if (tpi_queue_add(r, q, y, view))
+    if (tpi_queue_add(w, q, y, view))
         return y;
     tp_tensor *failed = tpi_no_memory(ctx, q->at, q->op->name);
     tpi_waiting_fail(y, failed);
     return failed;
 }
 
+static void queue_before_error(tp_ctx *ctx)
+{
+    tpi_queue *w = (tpi_queue *)ctx->frame;
+    if (w->may_fail)
+        tpi_queue_flush(w);
+}
+
 static tp_tensor *queue_apply(tp_ctx *ctx, tpi_at at, const tpi_op *op, int n_in,
                               tp_tensor *const *in, const void *attrs, bool requires)
 {
-    tpi_queue *r = ctx->frame;
+    tpi_queue *w = (tpi_queue *)ctx->frame;
     if (ctx->trap_nan || any_wrapped(n_in, in)) {
-        tpi_queue_flush(r);
+        tpi_queue_flush(w);
         return tpi_apply_now(ctx, at, op, n_in, in, attrs);
     }
-    if (comes_now(r, op, n_in, in))
+    if (op->kind == TPI_EFFECT) /* which fails where an operand has */
+        queue_before_error(ctx);
+    if (comes_now(w, op, n_in, in))
         return tpi_apply_now(ctx, at, op, n_in, in, attrs);
     tpi_infer q = {.op = op, .at = at, .ctx = ctx, .n_in = n_in, .in = in, .attrs = attrs};
     tp_tensor *failed = tpi_infer_op(&q);
@@ -71,19 +80,19 @@ static tp_tensor *queue_apply(tp_ctx *ctx, tpi_at at, const tpi_op *op, int n_in
         return failed;
     const bool known = has_known_index(&q);
     if (known && !tpi_indices_in_range(in, attrs)) { /* it is told at once */
-        tpi_queue_flush(r);
+        tpi_queue_flush(w);
         return tpi_apply_now(ctx, at, op, n_in, in, attrs);
     }
-    r->may_fail |= tpi_may_refuse(op) && !known;
-    tp_tensor *y = wait(r, &q, requires);
-    if (r->bytes > ctx->batch_budget)
-        tpi_queue_flush(r);
+    w->may_fail |= tpi_may_refuse(op) && !known;
+    tp_tensor *y = wait(w, &q, requires);
+    if (w->bytes > ctx->batch_budget)
+        tpi_queue_flush(w);
     return y;
 }
 
 static tp_tensor *queue_scalar(tp_ctx *ctx, tpi_at at, tp_dtype dtype, double value)
 {
-    void *frame = ctx->frame;
+    tpi_frame_head *frame = ctx->frame;
     ctx->frame = NULL;
     tp_tensor *t = tpi_make_scalar(ctx, at, "tp_scalar", dtype, value);
     ctx->frame = frame;
@@ -93,11 +102,11 @@ static tp_tensor *queue_scalar(tp_ctx *ctx, tpi_at at, tp_dtype dtype, double va
 /* What reads the variable comes before. */
 static tp_tensor *queue_assign(tpi_at at, tp_tensor *var, tp_tensor *value)
 {
-    tpi_queue *r = var->ctx->frame;
+    tpi_queue *w = (tpi_queue *)var->ctx->frame;
     tp_tensor *failed = tpi_refuse_assign(at, var, value);
     if (failed)
         return failed;
-    tpi_queue_flush(r);
+    tpi_queue_flush(w);
     return value->status == TP_OK ? tpi_assign_concrete(at, var, value) : value;
 }
 
@@ -105,10 +114,10 @@ static tp_tensor *queue_assign(tpi_at at, tp_tensor *var, tp_tensor *value)
 
 static void queue_look(tp_ctx *ctx, tpi_at at, const tp_tensor *t, tpi_look look)
 {
-    tpi_queue *r = ctx->frame;
+    tpi_queue *w = (tpi_queue *)ctx->frame;
     (void)at;
-    if (look < TPI_LOOK_EFFECT && (!t || tpi_unit_of(r, t) >= 0 || t->flags & TPI_VARIABLE))
-        tpi_queue_flush(r);
+    if (look < TPI_LOOK_EFFECT && (!t || tpi_unit_of(w, t) >= 0 || t->flags & TPI_VARIABLE))
+        tpi_queue_flush(w);
 }
 
 static void queue_answered(tp_ctx *ctx, tpi_at at, const tp_tensor *t, bool truth)
@@ -116,26 +125,19 @@ static void queue_answered(tp_ctx *ctx, tpi_at at, const tp_tensor *t, bool trut
     (void)ctx, (void)at, (void)t, (void)truth;
 }
 
-static void queue_before_error(tp_ctx *ctx)
+static void close_queue(tpi_queue *w)
 {
-    tpi_queue *r = ctx->frame;
-    if (r->may_fail)
-        tpi_queue_flush(r);
-}
-
-static void close_queue(tpi_queue *r)
-{
-    tp_ctx *ctx = r->ctx;
-    tpi_queue_flush(r);
+    tp_ctx *ctx = w->ctx;
+    tpi_queue_flush(w);
     ctx->frame = NULL;
-    tpi_queue_free(r);
+    tpi_queue_free(w);
 }
 
 static void queue_leave(tp_ctx *ctx)
 {
-    tpi_queue *r = ctx->frame;
-    r->running = false; /* of what was left by longjmp */
-    close_queue(r);
+    tpi_queue *w = (tpi_queue *)ctx->frame;
+    w->running = false; /* of what was left by longjmp */
+    close_queue(w);
 }
 
 static const tpi_frame_rules rules = {.apply = queue_apply,
@@ -154,13 +156,13 @@ tp_batch_block tp_batch_begin(tp_ctx *tp)
     if (!tp || tp->frame)
         return b;
     TPI_ALONE_OR(tp, TPI_AT(NULL, 0), "tp_batch", b);
-    tpi_queue *r = tpi_take(&tp->mem, sizeof *r);
-    if (!r)
+    tpi_queue *w = tpi_take(&tp->mem, sizeof *w);
+    if (!w)
         return b;
-    *r = (tpi_queue){.ctx = tp};
-    tpi_queue_clear(r);
-    tp->frame_rules = &rules;
-    tp->frame = b.queue = r;
+    *w = (tpi_queue){.head = {&rules}, .ctx = tp};
+    tpi_queue_clear(w);
+    tp->frame = &w->head;
+    b.queue = w;
     return b;
 }
 
@@ -179,7 +181,7 @@ void tp_batch_left(tp_batch_block *b)
 {
     if (!b)
         return;
-    if (b->tp && b->queue && b->tp->frame == b->queue)
+    if (b->tp && b->queue && (void *)b->tp->frame == b->queue)
         close_queue(b->queue);
     b->queue = NULL;
 }
@@ -195,8 +197,5 @@ size_t tp_batch_budget(tp_ctx *tp, size_t bytes)
 
 tp_batch_counts tp_batch_counts_of(const tp_ctx *tp)
 {
-    const tp_batch_counts none = {0};
-    return tp ? (tp_batch_counts){tp->batch_counts.ops, tp->batch_counts.kernels,
-                                  tp->batch_counts.alone}
-              : none;
+    return tp ? tp->batch_counts : (tp_batch_counts){0};
 }

@@ -41,6 +41,7 @@ typedef struct tpi_unit_signature {
 } tpi_unit_signature;
 
 typedef struct tpi_queue {
+    tpi_frame_head head;
     tp_ctx *ctx;
     uint32_t
         serial; /* of tensors that wait in it (tp_tensor.frame); their number is that of the unit */
@@ -57,24 +58,24 @@ typedef struct tpi_queue {
 } tpi_queue;
 
 /* The unit of t; -1: it has its value. */
-static inline int32_t tpi_unit_of(const tpi_queue *r, const tp_tensor *t)
+static inline int32_t tpi_unit_of(const tpi_queue *w, const tp_tensor *t)
 {
-    return t->flags & TPI_LAZY && t->frame == r->serial ? t->number : -1;
+    return t->flags & TPI_LAZY && t->frame == w->serial ? t->number : -1;
 }
 
 /* units.c. Adds a unit whose result is y; false: no memory, and there is none. */
-bool tpi_queue_add(tpi_queue *r, const tpi_infer *q, tp_tensor *y, bool view);
+bool tpi_queue_add(tpi_queue *w, const tpi_infer *q, tp_tensor *y, bool view);
 /* It is done, or not wanted. */
-void tpi_unit_release(tpi_queue *r, int32_t unit);
+void tpi_unit_release(tpi_queue *w, int32_t unit);
 /* All are done. */
-void tpi_queue_clear(tpi_queue *r);
-void tpi_queue_free(tpi_queue *r);
+void tpi_queue_clear(tpi_queue *w);
+void tpi_queue_free(tpi_queue *w);
 
 /* flush.c. Computes all that waits. */
-void tpi_queue_flush(tpi_queue *r);
+void tpi_queue_flush(tpi_queue *w);
 
 /* group.c. Computes n units of one signature, in the order of their calls. */
-void tpi_group_run(tpi_queue *r, int32_t n, const int32_t *units);
-void tpi_unit_run(tpi_queue *r, int32_t unit);
+void tpi_group_run(tpi_queue *w, int32_t n, const int32_t *units);
+void tpi_unit_run(tpi_queue *w, int32_t unit);
 
 #endif

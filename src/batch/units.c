@@ -35,13 +35,13 @@ static uint64_t hash_of(const tpi_infer *q)
     return h;
 }
 
-static bool is_alike(const tpi_queue *r, const tpi_queue_unit *u, const tpi_infer *q)
+static bool is_alike(const tpi_queue *w, const tpi_queue_unit *u, const tpi_infer *q)
 {
     const size_t bytes = q->op->attrs_size;
     if (u->op != q->op || u->n_in != q->n_in || (bytes && memcmp(u->attrs, q->attrs, bytes)))
         return false;
     for (int k = 0; k < q->n_in; k++) {
-        const tp_tensor *a = r->operands[u->first + k].t, *b = q->in[k];
+        const tp_tensor *a = w->operands[u->first + k].t, *b = q->in[k];
         const bool shared = is_shared(q->op, k, b);
         if (a->dtype != b->dtype || !tpi_same_shape(a, b) || is_shared(u->op, k, a) != shared ||
             (shared && !is_same_memory(a, b)))
@@ -50,35 +50,35 @@ static bool is_alike(const tpi_queue *r, const tpi_queue_unit *u, const tpi_infe
     return true;
 }
 
-static void put_in_table(tpi_queue *r, int32_t signature)
+static void put_in_table(tpi_queue *w, int32_t signature)
 {
-    uint64_t at = r->signatures[signature].hash;
-    while (r->table[at & (uint64_t)(r->table_size - 1)] >= 0)
+    uint64_t at = w->signatures[signature].hash;
+    while (w->table[at & (uint64_t)(w->table_size - 1)] >= 0)
         at++;
-    r->table[at & (uint64_t)(r->table_size - 1)] = signature;
+    w->table[at & (uint64_t)(w->table_size - 1)] = signature;
 }
 
 /* Room for one signature more. */
-static bool grow_signatures(tpi_queue *r)
+static bool grow_signatures(tpi_queue *w)
 {
-    tpi_mem *m = &r->ctx->mem;
+    tpi_mem *m = &w->ctx->mem;
     tpi_unit_signature *v =
-        tpi_grow(m, r->signatures, r->n_signatures, &r->signatures_size, sizeof *v);
+        tpi_grow(m, w->signatures, w->n_signatures, &w->signatures_size, sizeof *v);
     if (!v)
         return false;
-    r->signatures = v;
-    if (2 * (r->n_signatures + 1) <= r->table_size)
+    w->signatures = v;
+    if (2 * (w->n_signatures + 1) <= w->table_size)
         return true;
-    const int32_t size = r->table_size ? 2 * r->table_size : 64;
+    const int32_t size = w->table_size ? 2 * w->table_size : 64;
     int32_t *table = tpi_take(m, (size_t)size * sizeof *table);
     if (!table)
         return false;
-    tpi_give_back(m, r->table, (size_t)r->table_size * sizeof *table);
-    r->table = table;
-    r->table_size = size;
+    tpi_give_back(m, w->table, (size_t)w->table_size * sizeof *table);
+    w->table = table;
+    w->table_size = size;
     memset(table, -1, (size_t)size * sizeof *table);
-    for (int32_t i = 0; i < r->n_signatures; i++)
-        put_in_table(r, i);
+    for (int32_t i = 0; i < w->n_signatures; i++)
+        put_in_table(w, i);
     return true;
 }
 
@@ -99,128 +99,128 @@ static bool comes_alone(const tpi_infer *q, const tp_tensor *y)
 }
 
 /* -1: no memory. */
-static int32_t find_signature(tpi_queue *r, const tpi_infer *q, const tp_tensor *y)
+static int32_t find_signature(tpi_queue *w, const tpi_infer *q, const tp_tensor *y)
 {
     const uint64_t hash = hash_of(q);
-    for (uint64_t at = hash; r->table_size; at++) {
-        const int32_t i = r->table[at & (uint64_t)(r->table_size - 1)];
+    for (uint64_t at = hash; w->table_size; at++) {
+        const int32_t i = w->table[at & (uint64_t)(w->table_size - 1)];
         if (i < 0)
             break;
-        if (r->signatures[i].hash == hash && is_alike(r, &r->units[r->signatures[i].unit], q))
+        if (w->signatures[i].hash == hash && is_alike(w, &w->units[w->signatures[i].unit], q))
             return i;
     }
-    if (!grow_signatures(r))
+    if (!grow_signatures(w))
         return -1;
-    r->signatures[r->n_signatures] = (tpi_unit_signature){
-        .hash = hash, .unit = r->n, .alone = comes_alone(q, y), .ready = -1};
-    put_in_table(r, r->n_signatures);
-    return r->n_signatures++;
+    w->signatures[w->n_signatures] = (tpi_unit_signature){
+        .hash = hash, .unit = w->n, .alone = comes_alone(q, y), .ready = -1};
+    put_in_table(w, w->n_signatures);
+    return w->n_signatures++;
 }
 
 /* Of samples that do the same, ops of one line are alike. -1: it is computed alone. */
-static int32_t signature_of(tpi_queue *r, const tpi_infer *q, const tp_tensor *y)
+static int32_t signature_of(tpi_queue *w, const tpi_infer *q, const tp_tensor *y)
 {
-    enum { LINES = sizeof r->last / sizeof *r->last };
+    enum { LINES = sizeof w->last / sizeof *w->last };
     const uint32_t line = (uint32_t)q->at.line * 7 + (uint32_t)q->op->code;
-    int32_t *last = &r->last[line % LINES];
-    if (*last < 0 || !is_alike(r, &r->units[r->signatures[*last].unit], q))
-        *last = find_signature(r, q, y);
-    return *last < 0 || r->signatures[*last].alone ? -1 : *last;
+    int32_t *last = &w->last[line % LINES];
+    if (*last < 0 || !is_alike(w, &w->units[w->signatures[*last].unit], q))
+        *last = find_signature(w, q, y);
+    return *last < 0 || w->signatures[*last].alone ? -1 : *last;
 }
 
 /* ---- units ------------------------------------------------------------------------------------------------------ */
 
 /* Room for one unit more. */
-static bool grow_units(tpi_queue *r, int n_in)
+static bool grow_units(tpi_queue *w, int n_in)
 {
-    tpi_mem *m = &r->ctx->mem;
-    tpi_queue_unit *u = tpi_grow(m, r->units, r->n, &r->size, sizeof *u);
-    r->units = u ? u : r->units;
-    if (!u || r->n_operands + n_in <= r->operands_size)
+    tpi_mem *m = &w->ctx->mem;
+    tpi_queue_unit *u = tpi_grow(m, w->units, w->n, &w->size, sizeof *u);
+    w->units = u ? u : w->units;
+    if (!u || w->n_operands + n_in <= w->operands_size)
         return u;
-    const int32_t size = 2 * (r->n_operands + n_in) + 64;
-    tpi_unit_operand *v = tpi_resize(m, r->operands, (size_t)r->operands_size * sizeof *v,
+    const int32_t size = 2 * (w->n_operands + n_in) + 64;
+    tpi_unit_operand *v = tpi_resize(m, w->operands, (size_t)w->operands_size * sizeof *v,
                                      (size_t)size * sizeof *v);
-    r->operands = v ? v : r->operands;
-    r->operands_size = v ? size : r->operands_size;
+    w->operands = v ? v : w->operands;
+    w->operands_size = v ? size : w->operands_size;
     return v;
 }
 
-static void add_operands(tpi_queue *r, tpi_queue_unit *u, const tpi_infer *q)
+static void add_operands(tpi_queue *w, tpi_queue_unit *u, const tpi_infer *q)
 {
     for (int k = 0; k < q->n_in; k++) {
-        tpi_unit_operand *o = &r->operands[r->n_operands];
-        const int32_t maker = tpi_unit_of(r, q->in[k]);
-        *o = (tpi_unit_operand){.t = q->in[k], .unit = r->n, .next = -1};
+        tpi_unit_operand *o = &w->operands[w->n_operands];
+        const int32_t maker = tpi_unit_of(w, q->in[k]);
+        *o = (tpi_unit_operand){.t = q->in[k], .unit = w->n, .next = -1};
         tpi_ref(o->t);
         if (maker >= 0) {
-            tpi_queue_unit *m = &r->units[maker];
+            tpi_queue_unit *m = &w->units[maker];
             o->next = m->user;
-            m->user = r->n_operands;
+            m->user = w->n_operands;
             u->waits++;
             u->height = m->height > u->height ? m->height : u->height;
         }
-        r->n_operands++;
+        w->n_operands++;
     }
     u->height += !u->view;
 }
 
-bool tpi_queue_add(tpi_queue *r, const tpi_infer *q, tp_tensor *y, bool view)
+bool tpi_queue_add(tpi_queue *w, const tpi_infer *q, tp_tensor *y, bool view)
 {
-    void *attrs = q->op->attrs_size ? tpi_take(&r->ctx->mem, q->op->attrs_size) : NULL;
-    if ((q->op->attrs_size && !attrs) || !grow_units(r, q->n_in)) {
-        tpi_give_back(&r->ctx->mem, attrs, attrs ? q->op->attrs_size : 0);
+    void *attrs = q->op->attrs_size ? tpi_take(&w->ctx->mem, q->op->attrs_size) : NULL;
+    if ((q->op->attrs_size && !attrs) || !grow_units(w, q->n_in)) {
+        tpi_give_back(&w->ctx->mem, attrs, attrs ? q->op->attrs_size : 0);
         return false;
     }
     if (attrs)
         memcpy(attrs, q->attrs, q->op->attrs_size);
-    tpi_queue_unit *u = &r->units[r->n];
+    tpi_queue_unit *u = &w->units[w->n];
     *u = (tpi_queue_unit){.y = y,
                           .op = q->op,
                           .attrs = attrs,
                           .n_in = q->n_in,
-                          .first = r->n_operands,
-                          .signature = view ? -1 : signature_of(r, q, y),
+                          .first = w->n_operands,
+                          .signature = view ? -1 : signature_of(w, q, y),
                           .user = -1,
                           .next_ready = -1,
                           .view = view};
-    add_operands(r, u, q);
+    add_operands(w, u, q);
     tpi_ref(y);
-    y->frame = r->serial;
-    y->number = r->n++;
-    r->bytes += view ? 0 : tpi_bytes(y);
+    y->frame = w->serial;
+    y->number = w->n++;
+    w->bytes += view ? 0 : tpi_bytes(y);
     return true;
 }
 
-void tpi_unit_release(tpi_queue *r, int32_t unit)
+void tpi_unit_release(tpi_queue *w, int32_t unit)
 {
-    tpi_queue_unit *u = &r->units[unit];
+    tpi_queue_unit *u = &w->units[unit];
     for (int k = 0; k < u->n_in; k++)
-        tpi_unref(r->operands[u->first + k].t);
-    tpi_give_back(&r->ctx->mem, u->attrs, u->attrs ? u->op->attrs_size : 0);
+        tpi_unref(w->operands[u->first + k].t);
+    tpi_give_back(&w->ctx->mem, u->attrs, u->attrs ? u->op->attrs_size : 0);
     tpi_unref(u->y);
     u->y = NULL;
 }
 
-void tpi_queue_clear(tpi_queue *r)
+void tpi_queue_clear(tpi_queue *w)
 {
-    r->n = r->n_operands = r->n_signatures = 0;
-    r->bytes = 0;
-    r->may_fail = false;
-    memset(r->last, -1, sizeof r->last);
-    if (r->table)
-        memset(r->table, -1, (size_t)r->table_size * sizeof *r->table);
-    r->ctx->frames += 2;
-    r->ctx->frames += r->ctx->frames ? 0 : 2;
-    r->serial = r->ctx->frames;
+    w->n = w->n_operands = w->n_signatures = 0;
+    w->bytes = 0;
+    w->may_fail = false;
+    memset(w->last, -1, sizeof w->last);
+    if (w->table)
+        memset(w->table, -1, (size_t)w->table_size * sizeof *w->table);
+    w->ctx->frames += 2;
+    w->ctx->frames += w->ctx->frames ? 0 : 2;
+    w->serial = w->ctx->frames;
 }
 
-void tpi_queue_free(tpi_queue *r)
+void tpi_queue_free(tpi_queue *w)
 {
-    tpi_mem *m = &r->ctx->mem;
-    tpi_give_back(m, r->units, (size_t)r->size * sizeof *r->units);
-    tpi_give_back(m, r->operands, (size_t)r->operands_size * sizeof *r->operands);
-    tpi_give_back(m, r->signatures, (size_t)r->signatures_size * sizeof *r->signatures);
-    tpi_give_back(m, r->table, (size_t)r->table_size * sizeof *r->table);
-    tpi_give_back(m, r, sizeof *r);
+    tpi_mem *m = &w->ctx->mem;
+    tpi_give_back(m, w->units, (size_t)w->size * sizeof *w->units);
+    tpi_give_back(m, w->operands, (size_t)w->operands_size * sizeof *w->operands);
+    tpi_give_back(m, w->signatures, (size_t)w->signatures_size * sizeof *w->signatures);
+    tpi_give_back(m, w->table, (size_t)w->table_size * sizeof *w->table);
+    tpi_give_back(m, w, sizeof *w);
 }

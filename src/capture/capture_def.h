@@ -149,6 +149,7 @@ typedef struct tpi_pending {
 } tpi_pending;
 
 typedef struct tpi_frame {
+    tpi_frame_head head;
     tp_ctx *ctx;
     tp_function *f;
     tpi_tree *tree;
@@ -306,7 +307,8 @@ extern const tpi_frame_rules tpi_capture_rules;
 /* The frame of the captured function that runs; NULL: none does. */
 static inline tpi_frame *tpi_frame_of(const tp_ctx *ctx)
 {
-    return ctx->frame_rules == &tpi_capture_rules ? ctx->frame : NULL;
+    return ctx->frame && ctx->frame->rules == &tpi_capture_rules ? (tpi_frame *)ctx->frame
+                                                                 : NULL;
 }
 
 /* Opens the function's frame in `tree`; false: not possible now, run eagerly. */

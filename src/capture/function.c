@@ -64,13 +64,14 @@ static tp_function *find_function(tp_ctx *ctx, int64_t serial)
  * replayed any more. */
 static void *sweep_begin(tp_ctx *ctx, const tp_tensor *call, tpi_at at)
 {
-    const tpi_call_attrs *a = call->attrs;
-    int64_t function;
-    const bool replayed = tpi_is_replayed(a->function, &function);
-    tp_function *f = find_function(ctx, function);
+    const int64_t number = ((const tpi_call_attrs *)call->attrs)->function;
+    const bool replayed = tpi_is_replayed_call(call);
+    if (ctx->frame && !replayed)
+        return NULL;
+    tp_function *f = find_function(ctx, replayed ? tpi_replayed_call_of(number) : number);
     if (f && !f->pure.asked)
         f->pure.asked = f->pure.stale = true;
-    if (!f || replayed || ctx->frame || f->running || f->options.eager || ctx->trap_nan)
+    if (!f || replayed || f->running || f->options.eager || ctx->trap_nan)
         return NULL;
     return tpi_frame_open(f, &f->backward, at, 0, NULL) ? f : NULL;
 }
@@ -136,7 +137,7 @@ void tp_function_free(tp_function *f)
 {
     if (!f)
         return;
-    if (f->running || f->ctx->frame == &f->frame) {
+    if (f->running || f->ctx->frame == &f->frame.head) {
         tpi_fail_status(f->ctx, TPI_AT(NULL, 0), "tp_function_free", TP_E_STATE,
                         "\"%s\" is freed while a call of it runs", f->name);
         return;
@@ -270,7 +271,7 @@ static void settle(const running *r)
 {
     tp_function *f = r->f;
     if (f->ctx->frame && !tpi_frame_of(f->ctx)) /* what waits in a tp_batch may fail */
-        f->ctx->frame_rules->before_error(f->ctx);
+        f->ctx->frame->rules->before_error(f->ctx);
     if (r->captured) {
         tpi_frame_close(&f->frame, r->at, r->n_out, r->out);
         f->frame.trace = NULL;

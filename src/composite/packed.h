@@ -43,7 +43,9 @@ tp_tensor *tpi_counted_positions(tpi_at at, tp_tensor *offsets, tp_tensor *ids, 
 tp_tensor *tpi_count_to(tpi_at at, tp_tensor *n);
 /* The same up to the longest of the rows. */
 tp_tensor *tpi_up_to_longest(tpi_at at, const tpi_ragged *p);
-/* NULL, or the failed tensor: a row that is here is longer than `most`. */
+/* NULL, or the failed tensor: `most` is neither 0 nor a size, or a row that is here is longer. */
+tp_tensor *tpi_refuse_most(tpi_at at, const char *what, const tpi_ragged *p, int64_t most);
+/* The same of a size that is one. */
 tp_tensor *tpi_refuse_longer(tpi_at at, const char *what, const tpi_ragged *p, int64_t most);
 /* r padded to `columns` [most], 0, 1, ... */
 tp_tensor *tpi_padded(tpi_at at, const tpi_ragged *p, tp_tensor *columns, double fill);

@@ -19,20 +19,6 @@ static tp_tensor *refuse_heads(tpi_at at, const char *what, const tpi_ragged *q,
     return NULL;
 }
 
-static tp_tensor *refuse_most(tpi_at at, const char *what, const tpi_ragged *q,
-                              const tpi_ragged *k, int64_t most)
-{
-    tp_tensor *failed = tpi_refuse_size(at, what, "most", q->values, most);
-    if (failed || most == 0)
-        return failed;
-    if (most < 0 && !tpi_dim_is_symbolic(most))
-        return tpi_fail(q->values->ctx, at, what, TP_E_VALUE,
-                        "most is %lld, neither a size nor 0, for the longest row",
-                        (long long)most);
-    failed = tpi_refuse_longer(at, what, q, most);
-    return failed ? failed : tpi_refuse_longer(at, what, k, most);
-}
-
 static tp_tensor *refuse_options(tpi_at at, const char *what, const tp_tensor *q,
                                  const tp_attention_options *o)
 {
@@ -63,7 +49,8 @@ TPI_COMPOSITE(tp_ragged_attention,
         tpi_ragged_of(at, what, q, &of_q, 3, (tp_tensor * *const[]){&k.values, &k.offsets, &v});
     if (failed || (failed = tpi_ragged_of(at, what, k, &of_k, 0, NULL)) ||
         (failed = refuse_heads(at, what, &of_q, &of_k, &v)) ||
-        (failed = refuse_most(at, what, &of_q, &of_k, most)) ||
+        (failed = tpi_refuse_most(at, what, &of_q, most)) ||
+        (failed = tpi_refuse_most(at, what, &of_k, most)) ||
         (failed = refuse_options(at, what, of_q.values, options)))
         return failed;
     of_v = of_k;

@@ -64,6 +64,18 @@ tp_tensor *tpi_refuse_longer(tpi_at at, const char *what, const tpi_ragged *p, i
                                       (long long)row, (long long)longest, (long long)most);
 }
 
+tp_tensor *tpi_refuse_most(tpi_at at, const char *what, const tpi_ragged *p, int64_t most)
+{
+    tp_tensor *failed = tpi_refuse_size(at, what, "most", p->values, most);
+    if (failed || most == 0)
+        return failed;
+    if (most < 0 && !tpi_dim_is_symbolic(most))
+        return tpi_fail(p->values->ctx, at, what, TP_E_VALUE,
+                        "most is %lld, neither a size nor 0, for the longest row",
+                        (long long)most);
+    return tpi_refuse_longer(at, what, p, most);
+}
+
 /* ---- there and back ---------------------------------------------------------------------------- */
 
 /* The element behind the last has `fill`; a place behind that is refused by the run. */
@@ -101,15 +113,10 @@ TPI_COMPOSITE(tp_ragged_pad, (tp_ragged r, int64_t most, double fill), r, most, 
     const char *what = "ragged_pad";
     tpi_ragged p;
     tp_tensor *failed = tpi_ragged_of(at, what, r, &p, 0, NULL);
-    if (failed || (failed = tpi_refuse_size(at, what, "most", p.values, most)) ||
-        (most != 0 && (failed = tpi_refuse_longer(at, what, &p, most))))
+    if (failed || (failed = tpi_refuse_most(at, what, &p, most)))
         return failed;
     if (tpi_is_near_handle(p.values->ctx, fill))
         return tpi_fail_near_handle(p.values->ctx, at, what, fill);
-    if (most < 0 && !tpi_dim_is_symbolic(most))
-        return tpi_fail(p.values->ctx, at, what, TP_E_VALUE,
-                        "most is %lld, neither a size nor 0, for the longest row",
-                        (long long)most);
     tp_tensor *columns = most ? tpi_iota(at, p.offsets, most) : tpi_up_to_longest(at, &p);
     return tpi_padded(at, &p, columns, fill);
 }

@@ -10,6 +10,7 @@
 #include "base/stack.h"
 #include "base/thread.h"
 #include "base/undone.h"
+#include "tapir/batching.h"
 #include "tapir/tensor.h"
 
 typedef struct tpi_op tpi_op;     /* ir/node.h */
@@ -177,6 +178,10 @@ typedef struct tpi_frame_rules {
     /* Ends the frame of a body that never returned. */
     void (*leave)(tp_ctx *ctx);
 } tpi_frame_rules;
+/* What each of them begins with. */
+typedef struct tpi_frame_head {
+    const tpi_frame_rules *rules;
+} tpi_frame_head;
 
 /* Around the sweep of gradients inside a call (grad/backward.c), for the layer that made the call.
  * They leave the slots of tensors as they are. */
@@ -258,14 +263,11 @@ struct tp_ctx {
     const char *function;    /* the name of that function */
     int32_t calls;           /* of functions that run, in each other */
     tpi_stack stack;         /* on which they run */
-    void *
-        frame; /* of the captured function that runs (tpi_frame), or of a queue (tpi_queue); NULL: none */
-    const tpi_frame_rules *frame_rules;
+    tpi_frame_head
+        *frame; /* of the captured function that runs (tpi_frame), or a tpi_queue; NULL: none */
     uint32_t frames; /* so far */
-    size_t batch_budget; /* of tp_batch, and what it has done: */
-    struct {
-        int64_t ops, kernels, alone;
-    } batch_counts;
+    size_t batch_budget;          /* of tp_batch, */
+    tp_batch_counts batch_counts; /* and what it has done */
     tp_graph
         *tracing; /* the body that ops on tensors of the graphs around it are put in; or NULL */
     bool sweeps;  /* a gradient is being built, or settled: bodies of ended blocks take nodes */
@@ -397,19 +399,19 @@ static inline bool tpi_is_wrapped(const tp_tensor *t)
 static inline void tpi_look_at(tpi_at at, const tp_tensor *t, tpi_look look)
 {
     if (t->ctx->frame)
-        t->ctx->frame_rules->look(t->ctx, at, t, look);
+        t->ctx->frame->rules->look(t->ctx, at, t, look);
 }
 /* A public function does something beside the ops that is seen when the body has returned. */
 static inline void tpi_note_effect(tp_ctx *ctx, const tp_tensor *t, tpi_look effect)
 {
     if (ctx->frame)
-        ctx->frame_rules->look(ctx, TPI_AT(NULL, 0), t, effect);
+        ctx->frame->rules->look(ctx, TPI_AT(NULL, 0), t, effect);
 }
 /* Before elements of any tensors are read. */
 static inline void tpi_look_at_all(tp_ctx *ctx, tpi_at at, tpi_look look)
 {
     if (ctx->frame)
-        ctx->frame_rules->look(ctx, at, NULL, look);
+        ctx->frame->rules->look(ctx, at, NULL, look);
 }
 /* C code of the user's that the library runs, a body or a callback: it may end no scope that was open before,
  * and what it leaves open is ended. */
@@ -430,7 +432,7 @@ tp_tensor *tpi_hand_out(tp_tensor *t, tpi_at at);
 /* Building, loading and running a graph is no part of what goes on around it: of the captured
  * function, which could not follow, or of an open block of another graph. */
 typedef struct tpi_paused {
-    void *frame;
+    tpi_frame_head *frame;
     tp_graph *tracing;
 } tpi_paused;
 static inline tpi_paused tpi_pause(tp_ctx *ctx, tpi_at at)

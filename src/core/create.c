@@ -122,7 +122,7 @@ tp_tensor *tpi_make_scalar(tp_ctx *ctx, tpi_at at, const char *what, tp_dtype dt
     if (tpi_is_near_handle(ctx, value))
         return tpi_fail_near_handle(ctx, at, what, value);
     if (ctx->frame)
-        return ctx->frame_rules->scalar(ctx, at, dtype, value);
+        return ctx->frame->rules->scalar(ctx, at, dtype, value);
     tp_tensor *t = make(ctx, at, what, dtype, 0, NULL);
     if (t->status == TP_OK)
         tpi_store_f64(dtype, t->data, value);

@@ -114,7 +114,7 @@ void tp_close(tp_ctx *tp)
         return;
     __atomic_store_n(&tp->thread, 0, __ATOMIC_RELAXED); /* of a body that was left by longjmp */
     if (tp->frame)                                      /* likewise */
-        tp->frame_rules->leave(tp);
+        tp->frame->rules->leave(tp);
     while (tp->objects.next != &tp->objects) {
         tpi_owned *o = tp->objects.next;
         tpi_object_remove(o);

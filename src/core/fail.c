@@ -34,7 +34,7 @@ static tp_tensor *born(tp_ctx *ctx, tpi_at at, const char *what, tp_status statu
                        const char *fmt, va_list ap)
 {
     if (ctx && ctx->frame)
-        ctx->frame_rules->before_error(ctx); /* an older op may have failed first */
+        ctx->frame->rules->before_error(ctx); /* an older op may have failed first */
     char text[TPI_ERROR_TEXT];
     write_text(text, sizeof text, at, what, fmt, ap);
     if (!ctx || !ctx->attempts)
@@ -154,7 +154,7 @@ tp_tensor *tpi_refuse_operand(tp_ctx *ctx, tpi_at at, const char *what, int i,
 static void settle(const tp_ctx *tp)
 {
     if (tp && tp->frame)
-        tp->frame_rules->before_error((tp_ctx *)tp);
+        tp->frame->rules->before_error((tp_ctx *)tp);
 }
 
 tp_status tp_error(const tp_ctx *tp)

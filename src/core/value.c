@@ -11,7 +11,7 @@
 static void settle_errors(const tp_tensor *t)
 {
     if (tpi_is_live(t) && t->ctx && t->ctx->frame && t->flags & TPI_LAZY)
-        t->ctx->frame_rules->before_error(t->ctx);
+        t->ctx->frame->rules->before_error(t->ctx);
 }
 
 bool(tp_failed)(const tp_tensor *t)
@@ -234,7 +234,7 @@ bool tp_truth_at(const char *file, int line, const tp_tensor *t)
         return false;
     const bool truth = tpi_load_f64((tp_dtype)t->dtype, t->data) != 0;
     if (t->ctx->frame)
-        t->ctx->frame_rules->answered(t->ctx, at, t, truth);
+        t->ctx->frame->rules->answered(t->ctx, at, t, truth);
     return truth;
 }
 

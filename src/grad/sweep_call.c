@@ -380,8 +380,7 @@ static bool give_out(tpi_sweep *s, tpi_sweep *in, const tp_tensor *call, int slo
 
 static bool refuse_replayed(const tpi_sweep *s, const tp_tensor *call)
 {
-    int64_t function;
-    if (!tpi_is_replayed(function_of(call), &function))
+    if (!tpi_is_replayed_call(call))
         return true;
     tpi_fail(
         s->ctx, TPI_AT(call->file, call->line), "gradient", TP_E_STATE,

@@ -13,15 +13,14 @@ typedef struct tpi_call_attrs {
     int64_t function; /* a number for the reader of a graph */
 } tpi_call_attrs;
 
-static inline int64_t tpi_call_replayed(int64_t function)
+/* The number of a replayed call of a function, and back. */
+static inline int64_t tpi_replayed_call_of(int64_t function)
 {
     return TPI_CALL_REPLAYED - function;
 }
-/* Was it so? Then of that function. */
-static inline bool tpi_is_replayed(int64_t number, int64_t *function)
+static inline bool tpi_is_replayed_call(const tp_tensor *call)
 {
-    *function = number <= TPI_CALL_REPLAYED ? TPI_CALL_REPLAYED - number : number;
-    return number <= TPI_CALL_REPLAYED;
+    return ((const tpi_call_attrs *)call->attrs)->function <= TPI_CALL_REPLAYED;
 }
 
 #endif

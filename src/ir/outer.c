@@ -192,9 +192,7 @@ static tp_tensor *lift_leaf(tp_graph *g, tpi_at at, tp_tensor *t)
 /* What a replay gave was computed from what is kept nowhere; NULL: t is no such call. */
 static tp_tensor *refuse_replayed(const tp_graph *g, tpi_at at, const tp_tensor *t)
 {
-    int64_t function;
-    if (t->op != &tpi_op_call ||
-        !tpi_is_replayed(((const tpi_call_attrs *)t->attrs)->function, &function))
+    if (t->op != &tpi_op_call || !tpi_is_replayed_call(t))
         return NULL;
     return tpi_fail(
         g->ctx, at, NULL, TP_E_STATE,

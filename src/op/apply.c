@@ -175,7 +175,7 @@ static __attribute__((noinline)) tp_tensor *note(tp_ctx *ctx, tpi_at at, const t
 {
     TPI_ALONE(ctx, at, op->name);
     if (!g)
-        return ctx->frame_rules->apply(ctx, at, op, n_in, in, attrs, requires);
+        return ctx->frame->rules->apply(ctx, at, op, n_in, in, attrs, requires);
     tpi_infer q = {.op = op,
                    .at = at,
                    .ctx = ctx,

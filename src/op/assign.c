@@ -48,7 +48,7 @@ tp_tensor *tp_assign_at(const char *file, int line, tp_tensor *var, tp_tensor *v
     if (g && g->parent)
         return ctx->block_rules->assign(at, g, var, value);
     if (!g && ctx->frame)
-        return ctx->frame_rules->assign(at, var, value);
+        return ctx->frame->rules->assign(at, var, value);
     return g ? assign_in_graph(at, g, var, value) : tpi_assign_concrete(at, var, value);
 }
 

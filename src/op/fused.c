@@ -166,7 +166,7 @@ static bool unfold(tp_tensor *t)
     tpi_error_aside(ctx, &earlier);
     bool ok = tp_scope_begin(ctx) == TP_OK;
     if (ok) {
-        struct tpi_frame *frame = ctx->frame;
+        tpi_frame_head *frame = ctx->frame;
         tp_graph *tracing = ctx->tracing;
         const bool recording = ctx->recording, traps = ctx->trap_nan, reads = ctx->reads_file,
                    was = ctx->unfolding;

@@ -177,7 +177,7 @@ static tp_tensor *draw(tp_ctx *ctx, tpi_at at, tpi_random_attrs *r)
         return y;
     if (ctx->frame) {
         const tpi_random_attrs placed = tpi_random_position(r, ctx);
-        return ctx->frame_rules->apply(ctx, at, &tpi_op_random, 0, NULL, &placed, false);
+        return ctx->frame->rules->apply(ctx, at, &tpi_op_random, 0, NULL, &placed, false);
     }
     y = tpi_tensor_new(ctx, at, (tp_dtype)r->dtype, (int)r->shape.n, r->shape.v);
     if (y->status != TP_OK)

@@ -54,7 +54,7 @@ bool tpi_waiting_compute(const tpi_infer *q, tp_tensor *y)
 tp_tensor *tpi_apply_now(tp_ctx *ctx, tpi_at at, const tpi_op *op, int n_in,
                          tp_tensor *const *in, const void *attrs)
 {
-    void *frame = ctx->frame;
+    tpi_frame_head *frame = ctx->frame;
     ctx->frame = NULL;
     tp_tensor *y;
     if (op->draws) { /* it has no operand to find the context by, and has its position */

@@ -102,7 +102,9 @@ static void set_random(const tpi_session *s)
         const tp_tensor *t = p->graph->nodes[p->plan->kernels[i].root];
         if (!t->op->draws)
             continue;
-        const tpi_random_attrs placed = tpi_session_draw(s, t);
+        tpi_random_attrs placed;
+        tpi_program_attrs(p, t, &placed);
+        tpi_session_draw(s, t, &placed);
         p->random[at++] = placed.seed;
         p->random[at++] = placed.at;
     }

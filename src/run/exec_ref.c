@@ -78,7 +78,7 @@ static tp_tensor *compute(walk *w, const tp_tensor *node)
         return NULL;
     tpi_program_attrs(p, node, attrs);
     if (node->op->draws)
-        *(tpi_random_attrs *)(void *)attrs = tpi_session_draw(w->s, node);
+        tpi_session_draw(w->s, node, (tpi_random_attrs *)(void *)attrs);
     tp_tensor *out = tpi_tensor(p->ctx, at, (tp_dtype)node->dtype, node->rank, shape);
     if (node->n_in > 16)
         in = tpi_take(&p->ctx->mem, in_bytes);

@@ -20,7 +20,7 @@ static bool run_call(const tpi_session *s, tpi_call_code *c)
         return true;
     }
     if (c->draws_next)
-        *(tpi_random_attrs *)c->attrs = tpi_session_draw(s, t);
+        tpi_session_draw(s, t, c->attrs);
     tpi_run r = {.op = t->op,
                  .ctx = p->ctx,
                  .at = TPI_AT(t->file, t->line),

@@ -141,8 +141,8 @@ typedef struct tpi_session {
     const tpi_positions *begins; /* these, before it */
 } tpi_session;
 
-/* Attributes for the next draw of a random node, with the sizes of the run. */
-tpi_random_attrs tpi_session_draw(const tpi_session *s, const tp_tensor *node);
+/* Seed and position for the next draw of a random node, whose attributes with the sizes of the run are `a`. */
+void tpi_session_draw(const tpi_session *s, const tp_tensor *node, tpi_random_attrs *a);
 
 /* One run of a program without assignments, of the C program if it is loaded, for who knows the
  * sizes already: `symbols` by number, in sizes that every op takes. values[n_roots] get one

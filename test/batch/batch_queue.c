@@ -390,6 +390,19 @@ static void mistakes_have_their_line(void **state)
     assert_true(tp_item(tp_select(y[2], 0, 0)) == 1.25);
 }
 
+/* An index that waits itself: told at the latest where something is that fails with its operands. */
+static void what_stands_for_others_fails_with_them(void **state)
+{
+    tp_ctx *tp = *state;
+    tp_tensor *x = row(tp, 4, 1), *both = NULL;
+    tp_batch (tp) {
+        tp_tensor *index = tp_add(integer(tp, 4), integer(tp, 3));
+        both = tp_group(2, (tp_tensor *[]){tp_exp(x), tp_gather(x, index, 0)});
+        assert_true(tp_failed(both));
+    }
+    EXPECT_ERROR_WITH(tp, TP_E_VALUE, "index 7");
+}
+
 static void no_context(void **state)
 {
     (void)state;
@@ -458,6 +471,7 @@ int main(void)
         CASE(a_block_may_be_left),
         CASE(wrapped_memory_is_read_at_once),
         CASE(mistakes_have_their_line),
+        CASE(what_stands_for_others_fails_with_them),
         CASE(no_context),
         cmocka_unit_test(a_block_left_open_is_closed),
         cmocka_unit_test(memory_runs_out),

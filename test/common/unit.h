@@ -99,6 +99,38 @@ static inline void unit_fail_each(long (*run)(long at, bool once), long most)
     }
 }
 
+/* `work` sets y[n] in a context of its own, in which each allocation fails: what fails has no memory, and nothing is
+ * lost. */
+typedef void (*unit_work)(tp_ctx *tp, tp_tensor **y);
+static inline long unit_work_with(unit_work work, int n, long at, bool once)
+{
+    enum { MOST = 8 };
+    unit_memory memory = {0};
+    tp_ctx *tp = unit_open(&memory);
+    tp_tensor *y[MOST];
+    assert_non_null(tp);
+    assert_true(n <= MOST);
+    const long before = memory.calls;
+    unit_fail(&memory, at, once);
+    work(tp, y);
+    const long calls = memory.calls - before;
+    unit_fail(&memory, 0, false);
+    for (int i = 0; i < n; i++)
+        if (tp_failed(y[i]) && tp_error(tp) != TP_E_MEMORY)
+            fail_msg("result %d, allocation %ld%s: %s", i, at, once ? " alone" : "",
+                     tp_error_message(tp));
+    unit_close(tp, &memory);
+    return calls;
+}
+static inline void unit_no_memory(unit_work work, int n)
+{
+    const long calls = unit_work_with(work, n, 0, false);
+    for (long at = 1; at <= calls; at += calls > 2000 ? 7 : 1) {
+        unit_work_with(work, n, at, false);
+        unit_work_with(work, n, at, true);
+    }
+}
+
 #define CASE(f) cmocka_unit_test_setup_teardown(f, unit_setup, unit_teardown)
 
 /* The context's error is `status`, its text ends in `text` and names this file; it is cleared. */

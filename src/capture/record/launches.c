@@ -237,7 +237,7 @@ void tpi_launched_op(tpi_frame *fr, const tpi_infer *q, tp_tensor *y)
     tpi_launches *l = kept_of(fr);
     if (!l || (q->op->kind == TPI_VIEW && y->buf == q->in[0]->buf))
         return;
-    struct tpi_frame *frame = l->ctx->frame;
+    tpi_frame_head *frame = l->ctx->frame;
     l->ctx->frame = NULL;
     l->whole = add_op(fr, l, q, y);
     l->ctx->frame = frame;

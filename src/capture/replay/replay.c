@@ -451,7 +451,7 @@ static tp_tensor *replayed_call(const tpi_flow *w, tpi_at at, tp_tensor *const *
             tpi_nodes_push(&operands, e->from == TPI_FROM_ARG ? in[e->arg] : e->tensor);
     }
     tp_tensor *call = operands.failed ? NULL
-                                      : tpi_call_new(at, tpi_call_replayed(w->f->serial),
+                                      : tpi_call_new(at, tpi_replayed_call_of(w->f->serial),
                                                      operands.n, operands.v);
     tpi_nodes_free(&operands);
     return call;

@@ -312,7 +312,7 @@ static tp_tensor *declare(tpi_frame *fr, const tpi_infer *q, bool *view)
     if (q->op->kind == TPI_VIEW && q->in[0]->buf && tpi_share(q, y))
         return y;
     if (q->n_in == 1 && is_index_cast(q)) {
-        struct tpi_frame *frame = q->ctx->frame;
+        tpi_frame_head *frame = q->ctx->frame;
         q->ctx->frame = NULL;
         tpi_launched_other(fr);
         y = tpi_compute(q, y);
@@ -454,7 +454,7 @@ static tp_tensor *known_integers(tpi_frame *fr, tp_tensor *t)
     if (!(t->flags & TPI_LAZY))
         return foreseen(fr, t, &left);
     tp_ctx *ctx = fr->ctx;
-    struct tpi_frame *frame = ctx->frame;
+    tpi_frame_head *frame = ctx->frame;
     ctx->frame = NULL; /* first: what asks for errors settles */
     tpi_aside earlier;
     tpi_error_aside(ctx, &earlier);
@@ -614,7 +614,7 @@ static tp_tensor *new_scalar(tp_ctx *ctx, tpi_at at, tp_dtype dtype, double valu
 
 static tp_tensor *frame_scalar(tp_ctx *ctx, tpi_at at, tp_dtype dtype, double value)
 {
-    tpi_frame *fr = ctx->frame;
+    tpi_frame *fr = (tpi_frame *)ctx->frame;
     room r;
     tpi_call_of c = {
         .kind = TPI_STEP_SCALAR, .at = at, .dtype = (uint8_t)dtype, .value = value};
@@ -680,7 +680,7 @@ static __attribute__((noinline)) tp_tensor *apply_unmatched(tpi_frame *fr, tpi_i
 static tp_tensor *frame_apply(tp_ctx *ctx, tpi_at at, const tpi_op *op, int n_in,
                               tp_tensor *const *in, const void *attrs, bool requires)
 {
-    tpi_frame *fr = ctx->frame;
+    tpi_frame *fr = (tpi_frame *)ctx->frame;
     if (op->kind == TPI_SHAPE) { /* a number, to which no elements are needed */
         const tp_tensor *size = tpi_apply_now(ctx, at, op, n_in, in, attrs);
         return size->status == TP_OK
@@ -713,7 +713,7 @@ static bool can_wait(const tpi_frame *fr, const tp_tensor *var, const tp_tensor 
 static tp_tensor *frame_assign(tpi_at at, tp_tensor *var, tp_tensor *value)
 {
     tp_ctx *ctx = var->ctx;
-    tpi_frame *fr = ctx->frame;
+    tpi_frame *fr = (tpi_frame *)ctx->frame;
     tp_tensor *failed = tpi_refuse_assign(at, var, value);
     if (failed)
         return failed;
@@ -811,7 +811,7 @@ static void note_effect(tpi_frame *fr, tpi_at at, const tp_tensor *t, tpi_look l
 
 static void frame_look(tp_ctx *ctx, tpi_at at, const tp_tensor *t, tpi_look look)
 {
-    tpi_frame *fr = ctx->frame;
+    tpi_frame *fr = (tpi_frame *)ctx->frame;
     if (fr->settling)
         return;
     if (look >= TPI_LOOK_EFFECT) {
@@ -827,7 +827,7 @@ static void frame_look(tp_ctx *ctx, tpi_at at, const tp_tensor *t, tpi_look look
 
 static void frame_answered(tp_ctx *ctx, tpi_at at, const tp_tensor *t, bool truth)
 {
-    tpi_frame *fr = ctx->frame;
+    tpi_frame *fr = (tpi_frame *)ctx->frame;
     if (fr->n_pending)
         tpi_settle(fr);
     add_look(fr, at, t, TPI_LOOK_TRUTH, truth);
@@ -840,7 +840,7 @@ static void frame_answered(tp_ctx *ctx, tpi_at at, const tp_tensor *t, bool trut
 
 static void frame_before_error(tp_ctx *ctx)
 {
-    tpi_frame *fr = ctx->frame;
+    tpi_frame *fr = (tpi_frame *)ctx->frame;
     if (fr->settling || !fr->may_fail || !fr->n_pending)
         return;
     tpi_settle(fr);
@@ -849,7 +849,7 @@ static void frame_before_error(tp_ctx *ctx)
 
 static void frame_leave(tp_ctx *ctx)
 {
-    tpi_frame *fr = ctx->frame;
+    tpi_frame *fr = (tpi_frame *)ctx->frame;
     tpi_settle(fr);
     ctx->frame = NULL;
     tpi_trace_free(fr->trace);
@@ -892,8 +892,8 @@ bool tpi_frame_open(tp_function *f, tpi_tree *tree, tpi_at at, int n_in, tp_tens
         return false;
     }
     fr->n_arguments = fr->n_outside;
-    ctx->frame_rules = &tpi_capture_rules;
-    ctx->frame = fr;
+    fr->head.rules = &tpi_capture_rules;
+    ctx->frame = &fr->head;
     if (!tree->top.first)
         tpi_capture_log(f, at, "%s: recording",
                         tree == &f->forward ? "first call" : "first gradient");

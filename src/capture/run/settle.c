@@ -307,7 +307,7 @@ void tpi_settle(tpi_frame *fr)
     tp_ctx *ctx = fr->ctx;
     bool cut = true;
     if (fr->n_pending && !fr->settling) {
-        struct tpi_frame *frame = ctx->frame;
+        tpi_frame_head *frame = ctx->frame;
         const bool recording = ctx->recording;
         fr->settling = true;
         ctx->frame = NULL;
