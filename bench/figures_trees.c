@@ -10,6 +10,7 @@ typedef struct forest {
     tp_ctx *tp;
     tp_tensor *words; /* [n_words, HIDDEN] */
     tp_dense leaf, inner, out;
+    tp_function *cell;
     tp_optimizer *sgd;
     trees data;
 } forest;
@@ -29,21 +30,36 @@ static tp_tensor *gated(tp_tensor *gate, tp_tensor *x)
     return tp_mul(tp_sigmoid(gate), x);
 }
 
-static state walk(const forest *f, const tree *t, int32_t at, const state *leaves, int *next)
+/* h, c of the children -> h, c. */
+static void cell(void *user, int n_in, tp_tensor *const *in, int n_out, tp_tensor **out)
+{
+    const forest *f = user;
+    tp_tensor *g[5]; /* i o fl fr u */
+    (void)n_in, (void)n_out;
+    tp_tensor *both = tp_concat(2, (tp_tensor *[]){in[0], in[2]}, 1);
+    tp_split(tp_dense_apply(&f->inner, both), 1, 5, NULL, g);
+    tp_tensor *kept = tp_add(gated(g[2], in[1]), gated(g[3], in[3]));
+    out[1] = tp_add(gated(g[0], tp_tanh(g[4])), kept);
+    out[0] = gated(g[1], tp_tanh(out[1]));
+}
+
+static state walk(const forest *f, bool together, const tree *t, int32_t at,
+                  const state *leaves, int *next)
 {
     const tree_node *n = &t->nodes[at];
     if (n->left < 0)
         return leaves[(*next)++];
-    const state l = walk(f, t, n->left, leaves, next);
-    const state r = walk(f, t, n->right, leaves, next);
-    tp_tensor *both = tp_concat(2, (tp_tensor *[]){l.h, r.h}, 1), *g[5]; /* i o fl fr u */
-    tp_split(tp_dense_apply(&f->inner, both), 1, 5, NULL, g);
-    tp_tensor *kept = tp_add(gated(g[2], l.c), gated(g[3], r.c));
-    tp_tensor *c = tp_add(gated(g[0], tp_tanh(g[4])), kept);
-    return (state){gated(g[1], tp_tanh(c)), c};
+    const state l = walk(f, together, t, n->left, leaves, next);
+    const state r = walk(f, together, t, n->right, leaves, next);
+    tp_tensor *in[] = {l.h, l.c, r.h, r.c}, *out[2];
+    if (together)
+        tp_function_call(f->cell, 4, in, 2, out);
+    else
+        cell((void *)f, 4, in, 2, out);
+    return (state){out[0], out[1]};
 }
 
-static tp_tensor *loss_of(const forest *f, const tree *t)
+static tp_tensor *loss_of(const forest *f, bool together, const tree *t)
 {
     int64_t words[TREE_LEAVES], n = 0;
     for (int32_t i = 0; i < t->n_nodes; i++)
@@ -61,16 +77,16 @@ static tp_tensor *loss_of(const forest *f, const tree *t)
     for (int i = 0; i < n; i++)
         leaves[i] = (state){h[i], c[i]};
     int next = 0;
-    const state root = walk(f, t, t->n_nodes - 1, leaves, &next);
+    const state root = walk(f, together, t, t->n_nodes - 1, leaves, &next);
     tp_tensor *label = tp_tensor_new(f->tp, TP_I64, TP_DIMS(1), &(int64_t){t->label});
     return tp_cross_entropy(tp_dense_apply(&f->out, root.h), label);
 }
 
-static void step(const forest *f, int64_t from, int64_t to)
+static void step(const forest *f, bool together, int64_t from, int64_t to)
 {
     tp_tensor *loss = NULL;
     for (int64_t i = from; i < to && i < f->data.n; i++) {
-        tp_tensor *one = loss_of(f, &f->data.v[i]);
+        tp_tensor *one = loss_of(f, together, &f->data.v[i]);
         loss = loss ? tp_add(loss, one) : one;
     }
     tp_optimizer_step(f->sgd, loss);
@@ -84,10 +100,10 @@ static void epoch(void *arg, int64_t n)
         for (int64_t start = 0; start < e->f->data.n; start += e->batch) {
             tp_scope_begin(tp);
             if (!e->together)
-                step(e->f, start, start + e->batch);
+                step(e->f, e->together, start, start + e->batch);
             else
                 tp_batch (tp)
-                    step(e->f, start, start + e->batch);
+                    step(e->f, e->together, start, start + e->batch);
             tp_scope_end(tp);
         }
     }
@@ -151,6 +167,7 @@ void bench_add_trees(bench *b)
     f->out = tp_dense_new(tp_params_new(b->tp), "out", HIDDEN, TREE_LABELS, NULL);
     tp_tensor *const params[] = {f->words,   f->leaf.w, f->leaf.b, f->inner.w,
                                  f->inner.b, f->out.w,  f->out.b};
+    f->cell = tp_function_new(b->tp, "cell", cell, f, &(tp_function_options){.pure = true});
     f->sgd = tp_sgd_new(b->tp, 0.01, NULL, 7, params);
     int64_t n_inner = 0, n_leaves = 0;
     for (int64_t i = 0; i < f->data.n; i++) {

@@ -7,7 +7,7 @@
 set -u
 cd "$(dirname "$0")/.."
 
-order='base kernel core ir op control composite train grad transform batch pass check plan lower render cc run look capture onnx nn'
+order='base kernel core ir op control composite train grad transform pass check plan lower render cc run batch look capture onnx nn'
 
 list() {
     find include src cli examples test bench tools \

@@ -5,16 +5,19 @@
 
 #include <stdlib.h>
 
-static bool is_wanted(const tpi_queue_unit *u)
+static bool is_wanted(const tpi_queue *w, const tpi_queue_unit *u)
 {
-    return u->y && (u->y->refs > 1 || tpi_may_refuse(u->op));
+    bool is = u->y && (u->y->refs > 1 || (u->op && tpi_may_refuse(u->op)));
+    for (int i = 0; i < u->n_more - 1 && u->y && !is; i++) /* but for the last: the cell */
+        is = w->operands[u->first + u->n_in + i].t->refs > 1;
+    return is;
 }
 
 /* Going back: a value that nobody holds, and nothing that is wanted is computed from. */
 static void drop_unwanted(tpi_queue *w)
 {
     for (int32_t i = w->n - 1; i >= 0; i--)
-        if (!is_wanted(&w->units[i]))
+        if (!is_wanted(w, &w->units[i]))
             tpi_unit_release(w, i);
 }
 

@@ -2,10 +2,73 @@
  * one. */
 #include "base/log.h"
 #include "batch/queue.h"
-#include "core/copy.h"
+#include "batch/samples.h"
 #include "transform/batch.h"
 
 #include <string.h>
+
+/* ---- calls -------------------------------------------------------------------------------------------------------- */
+
+static tp_tensor *result_of(const tpi_queue *w, const tpi_queue_unit *u, int i)
+{
+    return i ? w->operands[u->first + u->n_in + i - 1].t : u->y;
+}
+
+/* False: an operand has failed, and so have the results. */
+static bool is_good(const tpi_queue *w, const tpi_queue_unit *u)
+{
+    const tp_tensor *failed = NULL;
+    for (int k = 0; k < u->n_in && !failed; k++)
+        if (w->operands[u->first + k].t->status != TP_OK)
+            failed = w->operands[u->first + k].t;
+    for (int i = 0; i < u->side->n_out && failed; i++)
+        tpi_waiting_fail(result_of(w, u, i), failed);
+    return !failed;
+}
+
+/* Calls of one cell, by its program. */
+static void run_calls(tpi_queue *w, int32_t n, const int32_t *units)
+{
+    tp_ctx *ctx = w->ctx;
+    const tpi_queue_unit *first = &w->units[units[0]];
+    const tpi_cell_side *s = first->side;
+    const tpi_at at = TPI_AT(first->y->file, first->y->line);
+    const size_t bytes = (size_t)n * (size_t)(first->n_in + s->n_out) * sizeof(tp_tensor *);
+    tp_tensor **in = tpi_take(&ctx->mem, bytes), **y = in + (size_t)n * (size_t)first->n_in;
+    const tp_tensor *failed = in ? NULL : tpi_no_memory(ctx, at, s->cell->name);
+    int good = 0;
+    for (int i = 0; i < n; i++) {
+        const tpi_queue_unit *u = &w->units[units[i]];
+        if (failed) {
+            for (int k = 0; k < s->n_out; k++)
+                tpi_waiting_fail(result_of(w, u, k), failed);
+        } else if (is_good(w, u)) {
+            for (int k = 0; k < u->n_in; k++)
+                in[good * u->n_in + k] = w->operands[u->first + k].t;
+            for (int k = 0; k < s->n_out; k++)
+                y[good * s->n_out + k] = result_of(w, u, k);
+            good++;
+        }
+    }
+    if (good)
+        tpi_cell_run(s, at, good, in, y);
+    tpi_give_back(&ctx->mem, in, in ? bytes : 0);
+}
+
+/* ---- ops ------------------------------------------------------------------------------------------------------------ */
+
+static void run_op(tpi_queue *w, tpi_queue_unit *u, tp_tensor **in)
+{
+    const tpi_infer q = {.op = u->op,
+                         .at = TPI_AT(u->y->file, u->y->line),
+                         .ctx = w->ctx,
+                         .n_in = u->n_in,
+                         .in = in,
+                         .attrs = u->attrs};
+    for (int k = 0; k < u->n_in; k++)
+        in[k] = w->operands[u->first + k].t;
+    tpi_waiting_compute(&q, u->y);
+}
 
 void tpi_unit_run(tpi_queue *w, int32_t unit)
 {
@@ -13,20 +76,19 @@ void tpi_unit_run(tpi_queue *w, int32_t unit)
     tpi_queue_unit *u = &w->units[unit];
     tp_ctx *ctx = w->ctx;
     tp_tensor *few[FEW], **in = few;
-    const tpi_at at = TPI_AT(u->y->file, u->y->line);
     const size_t bytes = (size_t)u->n_in * sizeof *in;
-    if (u->n_in > FEW)
-        in = tpi_take(&ctx->mem, bytes);
-    if (!in) {
-        tpi_waiting_fail(u->y, tpi_no_memory(ctx, at, u->op->name));
+    if (u->side) {
+        run_calls(w, 1, &unit);
         return;
     }
-    for (int k = 0; k < u->n_in; k++)
-        in[k] = w->operands[u->first + k].t;
-    const tpi_infer q = {
-        .op = u->op, .at = at, .ctx = ctx, .n_in = u->n_in, .in = in, .attrs = u->attrs};
-    tpi_waiting_compute(&q, u->y);
-    if (in != few)
+    if (u->n_in > FEW)
+        in = tpi_take(&ctx->mem, bytes);
+    if (in)
+        run_op(w, u, in);
+    else
+        tpi_waiting_fail(u->y,
+                         tpi_no_memory(ctx, TPI_AT(u->y->file, u->y->line), u->op->name));
+    if (in && in != few)
         tpi_give_back(&ctx->mem, in, bytes);
 }
 
@@ -42,74 +104,33 @@ static tp_tensor *operand(const group *g, int i, int k)
 }
 
 /* Have all units the same elements there? */
-static bool is_one(const group *g, int k)
+static bool is_one(int n, tp_tensor *const *t)
 {
-    const tp_tensor *first = operand(g, 0, k);
     bool is = true;
-    for (int i = 1; i < g->n && is; i++) {
-        const tp_tensor *t = operand(g, i, k);
-        is = t == first ||
-             (t->data == first->data &&
-              memcmp(t->stride, first->stride, sizeof *t->stride * (size_t)t->rank) == 0);
-    }
+    for (int i = 1; i < n && is; i++)
+        is = t[i] == t[0] || (t[i]->data == t[0]->data &&
+                              memcmp(t[i]->stride, t[0]->stride,
+                                     sizeof *t[0]->stride * (size_t)t[0]->rank) == 0);
     return is;
-}
-
-/* Do they lie side by side already, as parts of what a group gave do? */
-static bool is_row_by_row(const group *g, int k, size_t bytes)
-{
-    const tp_tensor *first = operand(g, 0, k);
-    const char *at = first->data;
-    bool is = first->buf != NULL;
-    for (int i = 0; i < g->n && is; i++, at += bytes) {
-        const tp_tensor *t = operand(g, i, k);
-        is = t->data == at && t->buf == first->buf && t->flags & TPI_CONTIGUOUS;
-    }
-    return is;
-}
-
-/* Operand k of all units, [n, ...]; NULL: no memory. */
-static tp_tensor *side_by_side(const group *g, tpi_at at, int k)
-{
-    tp_tensor *first = operand(g, 0, k);
-    int64_t shape[TP_MAX_RANK + 1] = {g->n};
-    memcpy(shape + 1, first->shape, sizeof *shape * (size_t)first->rank);
-    tp_tensor *all = tpi_tensor(g->w->ctx, at, (tp_dtype)first->dtype, first->rank + 1, shape);
-    const size_t bytes = tpi_bytes(first);
-    if (!all)
-        return NULL;
-    if (is_row_by_row(g, k, bytes)) {
-        tpi_set_strides(all);
-        tpi_tensor_share(all, first, 0);
-        tpi_note_contiguous(all);
-        return all;
-    }
-    if (!tpi_tensor_alloc(all))
-        return NULL;
-    char *to = all->data;
-    for (int i = 0; i < g->n; i++, to += bytes) {
-        const tp_tensor *t = operand(g, i, k);
-        if (t->flags & TPI_CONTIGUOUS)
-            memcpy(to, t->data, bytes);
-        else
-            tpi_copy_strided(tp_dtype_size((tp_dtype)t->dtype), t->rank, t->shape, to,
-                             all->stride + 1, t->data, t->stride);
-    }
-    return all;
 }
 
 /* Operands that differ as one; true: one does, and there was memory. */
 static bool find_operands(const group *g, tpi_at at, int n_in, tp_tensor **x, bool *many)
 {
-    bool any = false;
-    for (int k = 0; k < n_in; k++) {
-        many[k] = !is_one(g, k);
-        x[k] = many[k] ? side_by_side(g, at, k) : operand(g, 0, k);
-        if (!x[k])
-            return false;
+    tp_ctx *ctx = g->w->ctx;
+    const size_t bytes = (size_t)g->n * sizeof(tp_tensor *);
+    tp_tensor **all = tpi_take(&ctx->mem, bytes);
+    bool any = false, ok = all;
+    for (int k = 0; k < n_in && ok; k++) {
+        for (int i = 0; i < g->n; i++)
+            all[i] = operand(g, i, k);
+        many[k] = !is_one(g->n, all);
+        x[k] = many[k] ? tpi_samples_join(ctx, at, g->n, all, 1, false) : all[0];
+        ok = x[k];
         any |= many[k];
     }
-    return any;
+    tpi_give_back(&ctx->mem, all, all ? bytes : 0);
+    return ok && any;
 }
 
 /* The op on one unit, as a node of its attributes and sizes. */
@@ -135,18 +156,6 @@ static bool is_whole(const group *g, const tp_tensor *all)
     return all && all->status == TP_OK && all->dtype == y->dtype && all->rank == y->rank + 1 &&
            all->shape[0] == g->n &&
            memcmp(all->shape + 1, y->shape, sizeof *y->shape * (size_t)y->rank) == 0;
-}
-
-/* Each unit's result is a part of it. */
-static void hand_out(const group *g, tp_tensor *all)
-{
-    for (int i = 0; i < g->n; i++) {
-        tp_tensor *y = g->w->units[g->units[i]].y;
-        y->flags &= (uint8_t)~TPI_LAZY;
-        memcpy(y->stride, all->stride + 1, sizeof *y->stride * (size_t)y->rank);
-        tpi_tensor_share(y, all, i * all->stride[0]);
-        tpi_note_contiguous(y);
-    }
 }
 
 static bool has_failed_operands(const group *g)
@@ -178,7 +187,8 @@ static bool run_together(const group *g)
             all = tp_contiguous_at(at.file, at.line, all);
         ok = is_whole(g, all);
         if (ok)
-            hand_out(g, all);
+            for (int i = 0; i < g->n; i++)
+                tpi_sample_share(all, i, g->w->units[g->units[i]].y, false);
         tp_scope_end(ctx);
     }
     if (!ok)
@@ -191,10 +201,15 @@ static bool run_together(const group *g)
 void tpi_group_run(tpi_queue *w, int32_t n, const int32_t *units)
 {
     const group g = {w, n, units};
-    const bool together = run_together(&g);
     const tpi_queue_unit *u = &w->units[units[0]];
-    tpi_log(TPI_LOG_batch, "%s:%d: %s, %s%d", u->y->file ? u->y->file : "?", u->y->line,
-            u->op->name, together ? "as one for " : "one by one for ", (int)n);
+    const tpi_at at = TPI_AT(u->y->file ? u->y->file : "?", u->y->line);
+    bool together = u->side != NULL;
+    if (together)
+        run_calls(w, n, units);
+    else
+        together = run_together(&g);
+    tpi_log(TPI_LOG_batch, "%s:%d: %s, %s%d", at.file, at.line, tpi_unit_name(u),
+            together ? "as one for " : "one by one for ", (int)n);
     w->ctx->batch_counts.kernels += together ? 1 : n;
     w->ctx->batch_counts.alone += together ? 0 : n;
     for (int i = 0; i < n && !together; i++)

@@ -90,13 +90,25 @@ static tp_tensor *queue_apply(tp_ctx *ctx, tpi_at at, const tpi_op *op, int n_in
     return y;
 }
 
-static tp_tensor *queue_scalar(tp_ctx *ctx, tpi_at at, tp_dtype dtype, double value)
+static bool queue_call(tp_ctx *ctx, const tpi_function_call *call)
 {
-    tpi_frame_head *frame = ctx->frame;
-    ctx->frame = NULL;
-    tp_tensor *t = tpi_make_scalar(ctx, at, "tp_scalar", dtype, value);
-    ctx->frame = frame;
-    return t;
+    tpi_queue *w = (tpi_queue *)ctx->frame;
+    if (ctx->trap_nan || any_wrapped(call->n_in, call->in))
+        return false;
+    tpi_batch_cell *c = tpi_cell_of(ctx, call);
+    tp_tensor *y[2 * TPI_CELL_MOST], *in[TPI_CELL_MOST];
+    if (!c)
+        return false;
+    for (int i = 0, n = 0; i < c->forward->n_in; i++)
+        if (!c->forward->in[i].shared)
+            in[n++] = call->in[c->forward->in[i].n];
+    const bool ok =
+        tpi_cell_start(c->forward, call->at, in, y) && tpi_cell_record(c, call->at, call->in, y);
+    for (int i = 0; i < c->n_out; i++)
+        call->out[i] = ok ? y[i] : tpi_no_memory(ctx, call->at, call->name);
+    if (w->bytes > ctx->batch_budget)
+        tpi_queue_flush(w);
+    return true;
 }
 
 /* What reads the variable comes before. */
@@ -141,12 +153,18 @@ static void queue_leave(tp_ctx *ctx)
 }
 
 static const tpi_frame_rules rules = {.apply = queue_apply,
-                                      .scalar = queue_scalar,
+                                      .scalar = tpi_scalar_now,
+                                      .call = queue_call,
                                       .assign = queue_assign,
                                       .look = queue_look,
                                       .answered = queue_answered,
                                       .before_error = queue_before_error,
                                       .leave = queue_leave};
+
+tpi_queue *tpi_queue_of(const tp_ctx *ctx)
+{
+    return ctx->frame && ctx->frame->rules == &rules ? (tpi_queue *)ctx->frame : NULL;
+}
 
 /* ---- the block ------------------------------------------------------------------------------------------------------ */
 

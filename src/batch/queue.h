@@ -1,22 +1,26 @@
 /* A queue in which ops wait, and are computed together (tapir/batching.h).
  *
  * While it is open it stands where the frame of a captured function does (tpi_frame_rules of core.h). Each op call becomes
- * a *unit*, whose result has type and shape and no value. Units have the same *signature* when one op on many samples can
- * stand for them (transform/batch.h): op, attributes, types and sizes, and the same weights. When what waits is computed,
+ * a *unit*, whose result has type and shape and no value; so does each call of a pure function that is a cell (cell.h), with
+ * several results. Units have the same *signature* when one op on many samples can stand for them (transform/batch.h): op,
+ * attributes, types and sizes, and the same weights; or when they are calls of one cell. When what waits is computed,
  * units that wait for none are ready; the ready ones of one signature are a group.
  *
  * The tape has the nodes of the calls, in the order of the calls, so gradients are those without the queue; a sweep in the
- * queue calls ops, which wait as others do. */
+ * queue calls ops and goes back through cells, which wait as others do. */
 #ifndef TAPIR_QUEUE_H
 #define TAPIR_QUEUE_H
 
+#include "batch/cell.h"
 #include "op/waiting.h"
 
 typedef struct tpi_queue_unit {
     tp_tensor *y; /* one reference; NULL: the unit is done, or nobody wants its value */
-    const tpi_op *op;
+    const tpi_op *op; /* NULL: a call, by this program: */
+    const tpi_cell_side *side;
     void *attrs;         /* a copy; NULL: none */
-    int32_t n_in, first; /* operands, in the queue's list */
+    int32_t n_in, first; /* operands, in the queue's list; */
+    int32_t n_more;      /* behind them: other results of a call, and what keeps its cell */
     int32_t signature;   /* -1: it is computed alone */
     int32_t height;      /* of units; views are as high as what they look at */
     int32_t waits;       /* operands without a value */
@@ -26,7 +30,7 @@ typedef struct tpi_queue_unit {
 } tpi_queue_unit;
 
 typedef struct tpi_unit_operand {
-    tp_tensor *t; /* one reference */
+    tp_tensor *t; /* one reference; or what else the unit has */
     int32_t unit; /* whose operand it is */
     int32_t next; /* that is the same unit's result; -1: none */
 } tpi_unit_operand;
@@ -63,8 +67,16 @@ static inline int32_t tpi_unit_of(const tpi_queue *w, const tp_tensor *t)
     return t->flags & TPI_LAZY && t->frame == w->serial ? t->number : -1;
 }
 
+/* queue.c. The one in which ops of the context wait; NULL: they do not. */
+tpi_queue *tpi_queue_of(const tp_ctx *ctx);
+
 /* units.c. Adds a unit whose result is y; false: no memory, and there is none. */
 bool tpi_queue_add(tpi_queue *w, const tpi_infer *q, tp_tensor *y, bool view);
+/* The same of a call with results y[], which wait. */
+bool tpi_queue_add_call(tpi_queue *w, const tpi_cell_side *s, tp_tensor *const *in,
+                        tp_tensor *const *y);
+/* What is called in a unit, for people. */
+const char *tpi_unit_name(const tpi_queue_unit *u);
 /* It is done, or not wanted. */
 void tpi_unit_release(tpi_queue *w, int32_t unit);
 /* All are done. */

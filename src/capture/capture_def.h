@@ -201,6 +201,7 @@ typedef struct tpi_pure {
     tp_function **called; /* others that its calls call: what they watch it watches */
     bool stale;           /* that has changed: recordings go before the next call */
     bool asked;           /* for a gradient of what a call returned */
+    tpi_owned *kept; /* by a tp_batch (batch/function_call.h); NULL: nothing */
     uint64_t hooks; /* that the context had come and gone then: so they do, when more have */
     int impure;     /* recordings that contradicted others */
     bool prepared;  /* a first call has made what later ones find */

@@ -1,5 +1,6 @@
 /* Captured functions: calls. */
 #include "base/env.h"
+#include "batch/function_call.h"
 #include "capture/record/trace.h"
 #include "op/call.h"
 
@@ -31,6 +32,14 @@ static void forget_called(tp_function *g)
     }
 }
 
+/* What a tp_batch keeps for it. */
+static void forget_kept(tp_function *f)
+{
+    if (f->pure.kept)
+        f->pure.kept->free(f->pure.kept);
+    f->pure.kept = NULL;
+}
+
 static void function_free(tpi_owned *o)
 {
     tp_function *f = (tp_function *)o;
@@ -38,6 +47,7 @@ static void function_free(tpi_owned *o)
     tpi_frame *fr = &f->frame;
     tpi_dry_free(ctx, f->pure.dry);
     tpi_pure_reset(f);
+    forget_kept(f);
     forget_called(f);
     tpi_give_back(&ctx->mem, f->pure.called,
                   (size_t)f->pure.called_size * sizeof *f->pure.called);
@@ -177,15 +187,48 @@ static void check_results(tp_function *f, tpi_at at, int n, tp_tensor **out)
     }
 }
 
-static bool can_capture(const tp_function *f, int n_in, tp_tensor *const *in)
+/* Can the call be left to something else than its body, who stands between ops and their execution aside? */
+static bool is_free(const tp_function *f, int n_in, tp_tensor *const *in)
 {
     const tp_ctx *ctx = f->ctx;
-    if (ctx->frame || ctx->tracing || f->options.eager || ctx->trap_nan || f->running > 0)
+    if (ctx->tracing || f->options.eager || ctx->trap_nan || f->running > 0)
         return false;
     for (int i = 0; i < n_in; i++)
         if (!tpi_is_live(in[i]) || in[i]->status != TP_OK || in[i]->graph || in[i]->ctx != ctx)
             return false;
     return true;
+}
+
+static bool can_capture(const tp_function *f, int n_in, tp_tensor *const *in)
+{
+    return !f->ctx->frame && is_free(f, n_in, in);
+}
+
+/* As a whole by who stands there, in a tp_batch. */
+static bool is_taken(tp_function *f, tpi_at at, int n_in, tp_tensor *const *in, int n_out,
+                     tp_tensor **out)
+{
+    const tpi_frame_head *frame = f->ctx->frame;
+    char watched[TPI_MAX_WATCHED];
+    if (!frame || !frame->rules->call || !f->options.pure || f->options.check ||
+        !is_free(f, n_in, in))
+        return false;
+    const tpi_function_call c = {.at = at,
+                                 .name = f->name,
+                                 .body = f->body,
+                                 .user = f->user,
+                                 .n_in = n_in,
+                                 .n_out = n_out,
+                                 .in = in,
+                                 .out = out,
+                                 .engine = f->options.engine,
+                                 .watched = watched,
+                                 .n_watched = tpi_watched_bytes(f),
+                                 .kept = &f->pure.kept};
+    if (c.n_watched > sizeof watched)
+        return false;
+    tpi_watched_copy(f, watched);
+    return frame->rules->call(f->ctx, &c);
 }
 
 /* A function may call itself, or another that calls it, so deep; NULL: it may. */
@@ -294,10 +337,16 @@ static tp_status call(tp_function *f, tpi_at at, int n_in, tp_tensor *const *in,
 {
     tp_ctx *ctx = f->ctx;
     running r = {.f = f, .at = at, .n_in = n_in, .n_out = n_out, .in = in, .out = out};
-    if ((f->pure.stale || f->pure.hooks != ctx->hooks_changed) && !f->running)
+    if ((f->pure.stale || f->pure.hooks != ctx->hooks_changed) && !f->running) {
         tpi_pure_reset(f);
+        forget_kept(f);
+    }
     const bool can = can_capture(f, n_in, in);
     const bool check = f->options.check && can && f->pure.n_flows;
+    if (is_taken(f, at, n_in, in, n_out, out)) {
+        f->stats.calls++;
+        return TP_OK;
+    }
     if (can && (f->pure.n_flows || f->pure.n_relaunches) && !check &&
         tpi_replay(f, at, n_in, in, n_out, out)) {
         f->stats.calls++;

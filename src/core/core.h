@@ -160,6 +160,8 @@ typedef enum tpi_look {
     TPI_LOOK_MARK    /* if the tensor was there before the body */
 } tpi_look;
 
+struct tpi_function_call; /* batch/function_call.h */
+
 /* A frame of capture (src/capture), or a queue of ops that wait (src/batch), stands between the ops and their execution.
  * While ctx->frame is not NULL, ops on concrete tensors come here. */
 typedef struct tpi_frame_rules {
@@ -168,6 +170,8 @@ typedef struct tpi_frame_rules {
                         tp_tensor *const *in, const void *attrs, bool requires);
     /* A tensor of rank 0 made from a number. */
     tp_tensor *(*scalar)(tp_ctx *ctx, tpi_at at, tp_dtype dtype, double value);
+    /* A call of a pure function; false: its body is to run. NULL: always. */
+    bool (*call)(tp_ctx *ctx, const struct tpi_function_call *c);
     tp_tensor *(*assign)(tpi_at at, tp_tensor *var, tp_tensor *value);
     /* C looks at the value of t (NULL: at any): computes what is pending if that matters. */
     void (*look)(tp_ctx *ctx, tpi_at at, const tp_tensor *t, tpi_look look);

@@ -129,7 +129,7 @@ static tp_tensor *sum_so_far(const cond_vjp *c, int k)
 /* What products gave operand k before, and on a side. */
 static bool put_states(cond_vjp *c, int k)
 {
-    c->before[k] = tpi_sweep_state(c->s, c->block, c->block->in[1 + k]->slot);
+    c->before[k] = tpi_sweep_state(c->s, TPI_AT(c->block->file, c->block->line), c->block->in[1 + k]->slot);
     if (!c->before[k])
         return false;
     for (int j = 0; j < 2; j++) {

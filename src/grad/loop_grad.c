@@ -241,7 +241,7 @@ static bool add_up_capture(loop_vjp *c, int p)
 /* What products have given a capture goes through the loop. */
 static bool carry_state(loop_vjp *c, int p)
 {
-    c->before[p] = tpi_sweep_state(c->s, c->block, outer_of(c, p)->slot);
+    c->before[p] = tpi_sweep_state(c->s, TPI_AT(c->block->file, c->block->line), outer_of(c, p)->slot);
     return c->before[p] && push_output(c, &c->state_number[p], c->v.joined[p]);
 }
 

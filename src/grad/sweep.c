@@ -24,8 +24,10 @@ void tpi_sweep_done(tpi_sweep *s)
         tpi_unref(s->shared[i].state);
         tpi_unref(s->shared[i].sum);
     }
-    for (int i = 0; i < s->n_products; i++)
+    for (int i = 0; i < s->n_products; i++) {
+        tpi_unref(s->products[i].x);
         tpi_unref(s->products[i].dy);
+    }
     tpi_give_back(m, s->products, (size_t)s->max_products * sizeof *s->products);
     tpi_give_back(m, s->shared, n * sizeof *s->shared);
     tpi_give_back(m, s->outside, n * sizeof *s->outside);
@@ -48,7 +50,7 @@ static bool no_memory(tpi_sweep *s)
 /* May it wait for another node's place in the sweep, or others for its? */
 static bool waits(const tp_tensor *t)
 {
-    return t->op && (t->op->awaits || t->op->range || tpi_has_inside(t));
+    return t->op && (t->op->awaits || t->op->range || tpi_has_results(t));
 }
 
 /* May functions of the user's run in the sweep? They may walk over the tape, and unfold what the sweep has. */
@@ -57,20 +59,28 @@ static bool calls_user(const tpi_sweep *s)
     bool calls = false;
     for (int i = 0; i < s->nodes.n && !calls; i++) {
         const tp_tensor *t = s->nodes.v[i];
-        calls = tpi_is_custom(t) || (s->ctx->has_custom && tpi_has_inside(t));
+        calls = tpi_is_custom(t) || (s->ctx->has_custom && tpi_has_results(t));
     }
     return calls;
+}
+
+/* May the gradient of a call that is one node be computed as one, now or in a queue? */
+static bool takes_calls(const tp_ctx *ctx)
+{
+    return !ctx->tracing && !ctx->trap_nan && (!ctx->frame || ctx->frame->rules->call);
 }
 
 /* Its nodes; false: no memory. */
 static bool collect(tpi_sweep *s, int n_roots, tp_tensor *const *roots, int n_ends,
                     tp_tensor *const *ends)
 {
+    const tp_ctx *ctx = s->ctx;
     s->nodes = (tpi_nodes){.ctx = s->ctx,
                            .way = TPI_WAY_CALLS,
-                           .folded = !s->ctx->recording && tpi_is_unwatched(s->ctx)};
+                           .folded = !ctx->recording && tpi_is_unwatched(ctx),
+                           .whole = !ctx->recording && takes_calls(ctx)};
     bool ok = tpi_collect_from(&s->nodes, n_roots, roots, n_ends, ends);
-    if (ok && s->nodes.folded && calls_user(s)) {
+    if (ok && (s->nodes.folded || s->nodes.whole) && calls_user(s)) {
         tpi_nodes_free(&s->nodes);
         s->nodes.way = TPI_WAY_CALLS;
         ok = tpi_collect_from(&s->nodes, n_roots, roots, n_ends, ends);

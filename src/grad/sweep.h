@@ -33,10 +33,10 @@
 
 /* A product whose right matrix waits for its gradient. */
 typedef struct tpi_product {
-    const tp_tensor *node; /* here, or inside a call */
-    tp_tensor *dy;         /* one reference */
-    int slot;              /* of the right matrix */
-    int before;            /* the one met before it in the sweep; -1: none */
+    tpi_at at;
+    tp_tensor *x, *dy; /* its rows, and the gradient of what they gave; a reference each, or NULL when they are joined */
+    int slot;          /* of the right matrix */
+    int before;        /* the one met before it in the sweep; -1: none */
 } tpi_product;
 
 /* A right matrix. What its products give it is a list, until a loop or a function with a loop in it
@@ -119,13 +119,13 @@ bool tpi_sweep_rule(tpi_sweep *s, tp_tensor *t);
 void tpi_sweep_find_ranges(tpi_sweep *s);
 /* Finds the right matrices; false: no memory. */
 bool tpi_sweep_find_products(tpi_sweep *s);
-/* A product: keeps what its right matrix's gradient will be made of, and takes dy's reference over. */
-bool tpi_sweep_keep(tpi_sweep *s, const tp_tensor *node, int slot, tp_tensor *dy);
+/* A product: keeps what its right matrix's gradient will be made of, the rows x and dy. */
+bool tpi_sweep_keep(tpi_sweep *s, tpi_at at, int slot, tp_tensor *x, tp_tensor *dy);
 /* Node t, which may be a product, or have products inside, has been met: the gradients of matrices
  * that nothing older reads are made. */
 bool tpi_sweep_met(tpi_sweep *s, const tp_tensor *t);
 /* What products have given the matrix of this slot, as a state, none included; NULL: the error is set. */
-tp_tensor *tpi_sweep_state(tpi_sweep *s, const tp_tensor *node, int slot);
+tp_tensor *tpi_sweep_state(tpi_sweep *s, tpi_at at, int slot);
 void tpi_sweep_set_state(tpi_sweep *s, int slot, tp_tensor *state);
 /* The matrix of this slot, outside too, goes on with a state from there. */
 static inline void tpi_sweep_go_on(tpi_sweep *s, int slot, tp_tensor *state)

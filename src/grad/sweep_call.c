@@ -111,7 +111,7 @@ static bool take_states(tpi_sweep *in, tpi_sweep *s, const tp_tensor *call)
         const tpi_right_matrix *w = &in->shared[i];
         if (!in->outer[i] || w->state || w->users <= (is_turn(call) ? 0 : w->products))
             continue;
-        tp_tensor *state = tpi_sweep_state(s, call, in->outside[i]);
+        tp_tensor *state = tpi_sweep_state(s, TPI_AT(call->file, call->line), in->outside[i]);
         if (!state)
             return false;
         tpi_sweep_go_on(in, i, state);
@@ -184,7 +184,8 @@ static bool find_inside(const tpi_sweep *s, const tpi_sweep *in, const tp_tensor
                         int slot, tpi_nodes *out)
 {
     int n_ends, n_roots;
-    *out = (tpi_nodes){.ctx = s->ctx, .folded = in->nodes.folded};
+    *out = (tpi_nodes){
+        .ctx = s->ctx, .folded = in->nodes.folded, .whole = in->nodes.whole};
     bool some = false; /* functions; else the sweep has seen all */
     for (int i = 0; i < in->nodes.n && !some; i++)
         some = tpi_has_inside(in->nodes.v[i]) && !is_turn(in->nodes.v[i]);
@@ -241,7 +242,10 @@ static bool find_operands(const tpi_sweep *in, const tpi_nodes *inside, tpi_at a
                           tp_tensor *call, uint64_t began, int n, tp_tensor *const *dx,
                           tpi_nodes *out)
 {
-    tpi_nodes all = {.ctx = in->ctx, .way = TPI_WAY_CALLS, .folded = in->nodes.folded};
+    tpi_nodes all = {.ctx = in->ctx,
+                     .way = TPI_WAY_CALLS,
+                     .folded = in->nodes.folded,
+                     .whole = in->nodes.whole};
     bool ok = tpi_collect(&all, n, dx, is_older, &began);
     for (int i = 0; i < all.n && ok; i++) {
         if (!is_older(&began, all.v[i]) || !asks(all.v[i]))

@@ -100,10 +100,12 @@ static void wait_for(tpi_sweep *s, const tp_tensor *t, int slot)
 /* One node, which depends on what is asked for. */
 static bool go_through(tpi_sweep *s, tp_tensor *t, int i)
 {
-    if (tpi_has_inside(t) && (!s->met || s->met[i] < 0))
+    if (tpi_has_results(t) && (!s->met || s->met[i] < 0))
         return true;
     if (tpi_has_inside(t))
         return tpi_is_block(t) ? go_through_block(s, t, i) : go_through_call(s, t, i);
+    if (tpi_has_results(t))
+        return tpi_sweep_rule(s, t);
     if (!s->grad[i])
         return true;
     if (t->op->awaits)
@@ -117,7 +119,7 @@ static bool go_through(tpi_sweep *s, tp_tensor *t, int i)
 
 static bool has_ranges(const tpi_sweep *s, int i)
 {
-    return s->met && s->met[i] >= 0 && !tpi_has_inside(s->nodes.v[i]);
+    return s->met && s->met[i] >= 0 && !tpi_has_results(s->nodes.v[i]);
 }
 
 bool tpi_sweep_go(tpi_sweep *s)

@@ -42,6 +42,8 @@ static bool multiplies(const tpi_body *b, const tp_tensor *w)
 /* The same of operand k of a block. What is in a call is seen by its sweep: one may be there. */
 static bool multiplies_inside(const tp_tensor *t, int k)
 {
+    if (t->op->joins)
+        return t->op->joins(t, k);
     if (!tpi_is_block(t))
         return true;
     tpi_body *bodies[2];
@@ -59,7 +61,7 @@ static void count_users(tpi_sweep *s, const tp_tensor *t, int more)
 {
     if (tpi_sweep_is_product(s, t->slot))
         s->shared[t->in[1]->slot].users += more;
-    for (int k = 0; k < t->n_in && tpi_has_inside(t); k++)
+    for (int k = 0; k < t->n_in && tpi_has_results(t); k++)
         if (is_matrix(s, t->in[k]) && multiplies_inside(t, k))
             s->shared[t->in[k]->slot].users += more;
 }
@@ -68,7 +70,7 @@ bool tpi_sweep_find_products(tpi_sweep *s)
 {
     bool some = false;
     for (int i = 0; i < s->nodes.n && !some; i++)
-        some = tpi_sweep_is_product(s, i) || tpi_has_inside(s->nodes.v[i]);
+        some = tpi_sweep_is_product(s, i) || tpi_has_results(s->nodes.v[i]);
     if (!some)
         return true;
     s->shared = tpi_take(&s->ctx->mem, (size_t)s->nodes.n * sizeof *s->shared);
@@ -89,17 +91,18 @@ bool tpi_sweep_find_products(tpi_sweep *s)
     return true;
 }
 
-bool tpi_sweep_keep(tpi_sweep *s, const tp_tensor *node, int slot, tp_tensor *dy)
+bool tpi_sweep_keep(tpi_sweep *s, tpi_at at, int slot, tp_tensor *x, tp_tensor *dy)
 {
     tpi_product *p =
         tpi_grow(&s->ctx->mem, s->products, s->n_products, &s->max_products, sizeof *p);
     if (!p) {
-        tpi_unref(dy);
         tpi_no_memory(s->ctx, s->at, "gradient");
         return false;
     }
     s->products = p;
-    p[s->n_products] = (tpi_product){node, dy, slot, s->shared[slot].last};
+    tpi_ref(x);
+    tpi_ref(dy);
+    p[s->n_products] = (tpi_product){at, x, dy, slot, s->shared[slot].last};
     s->shared[slot].last = s->n_products++;
     return true;
 }
@@ -108,24 +111,22 @@ bool tpi_sweep_hand_out(tpi_sweep *s, tpi_sweep *inside)
 {
     bool ok = true;
     for (int i = 0; i < inside->n_products && ok; i++) {
-        tpi_product *p = &inside->products[i];
-        if (!p->dy || !inside->outer[p->slot])
-            continue;
-        ok = tpi_sweep_keep(s, p->node, inside->outside[p->slot], p->dy);
-        p->dy = NULL;
+        const tpi_product *p = &inside->products[i];
+        if (p->dy && inside->outer[p->slot])
+            ok = tpi_sweep_keep(s, p->at, inside->outside[p->slot], p->x, p->dy);
     }
     return ok;
 }
 
 /* The rows of the list, joined; the list is empty then. */
 typedef struct joined {
-    const tp_tensor *node; /* the oldest product */
+    tpi_at at; /* of the oldest product */
     tp_tensor *x, *dy;
 } joined;
 
-static tp_tensor *join(const tp_tensor *node, int n, tp_tensor **rows)
+static tp_tensor *join(tpi_at at, int n, tp_tensor **rows)
 {
-    return n == 1 ? rows[0] : tp_concat_at(node->file, node->line, n, rows, 0);
+    return n == 1 ? rows[0] : tp_concat_at(at.file, at.line, n, rows, 0);
 }
 
 static bool join_list(tpi_sweep *s, int slot, joined *j)
@@ -142,16 +143,18 @@ static bool join_list(tpi_sweep *s, int slot, joined *j)
         return false;
     }
     for (int i = last, k = n - 1; i >= 0; i = p[i].before, k--) { /* the newest first */
-        rows[k] = p[i].node->in[0];
+        rows[k] = p[i].x;
         rows[n + k] = p[i].dy;
     }
-    j->node = p[last].node;
-    j->x = join(j->node, n, rows);
-    j->dy = join(j->node, n, rows + n);
+    j->at = p[last].at;
+    j->x = join(j->at, n, rows);
+    j->dy = join(j->at, n, rows + n);
+    tpi_ref(j->x);
     tpi_ref(j->dy);
     for (int i = last; i >= 0; i = p[i].before) {
+        tpi_unref(p[i].x);
         tpi_unref(p[i].dy);
-        p[i].dy = NULL;
+        p[i].x = p[i].dy = NULL;
     }
     s->shared[slot].last = -1;
     tpi_give_back(&ctx->mem, rows, 2 * (size_t)n * sizeof *rows);
@@ -165,17 +168,18 @@ void tpi_sweep_set_state(tpi_sweep *s, int slot, tp_tensor *state)
     s->shared[slot].state = state;
 }
 
-tp_tensor *tpi_sweep_state(tpi_sweep *s, const tp_tensor *node, int slot)
+tp_tensor *tpi_sweep_state(tpi_sweep *s, tpi_at at, int slot)
 {
     const tpi_right_matrix *w = &s->shared[slot];
     tp_tensor *state = w->state;
     if (!state)
-        state = tpi_rows_none(TPI_AT(node->file, node->line), s->nodes.v[slot]);
+        state = tpi_rows_none(at, s->nodes.v[slot]);
     if (w->last >= 0) {
         joined j;
         if (!join_list(s, slot, &j))
             return NULL;
-        state = tpi_rows_add(TPI_AT(j.node->file, j.node->line), state, j.x, j.dy);
+        state = tpi_rows_add(j.at, state, j.x, j.dy);
+        tpi_unref(j.x);
         tpi_unref(j.dy);
         tpi_sweep_set_state(s, slot, state);
     }
@@ -188,11 +192,12 @@ static bool sum_up(tpi_sweep *s, int slot)
     tpi_right_matrix *w = &s->shared[slot];
     const tp_tensor *matrix = s->nodes.v[slot];
     if (w->state) {
-        const tp_tensor *node = w->last >= 0 ? s->products[w->last].node : matrix;
-        tp_tensor *state = tpi_sweep_state(s, node, slot);
+        const tpi_at at =
+            w->last >= 0 ? s->products[w->last].at : TPI_AT(matrix->file, matrix->line);
+        tp_tensor *state = tpi_sweep_state(s, at, slot);
         if (!state)
             return false;
-        w->sum = tpi_rows_sum(TPI_AT(node->file, node->line), state, matrix);
+        w->sum = tpi_rows_sum(at, state, matrix);
         tpi_ref(w->sum);
         tpi_sweep_set_state(s, slot, NULL);
         return true;
@@ -200,9 +205,10 @@ static bool sum_up(tpi_sweep *s, int slot)
     joined j;
     if (!join_list(s, slot, &j))
         return false;
-    tp_tensor *x = tp_swap_at(j.node->file, j.node->line, j.x, -2, -1);
-    w->sum = tp_matmul_at(j.node->file, j.node->line, x, j.dy);
+    tp_tensor *x = tp_swap_at(j.at.file, j.at.line, j.x, -2, -1);
+    w->sum = tp_matmul_at(j.at.file, j.at.line, x, j.dy);
     tpi_ref(w->sum);
+    tpi_unref(j.x);
     tpi_unref(j.dy);
     return true;
 }
@@ -215,8 +221,9 @@ static bool sum_up_unused(tpi_sweep *s, int slot)
         return true;
     if (tp_scope_begin(ctx) != TP_OK)
         return false;
-    const bool ok =
-        s->outer[slot] ? tpi_sweep_state(s, s->nodes.v[slot], slot) != NULL : sum_up(s, slot);
+    const tp_tensor *matrix = s->nodes.v[slot];
+    const tpi_at at = TPI_AT(matrix->file, matrix->line);
+    const bool ok = s->outer[slot] ? tpi_sweep_state(s, at, slot) != NULL : sum_up(s, slot);
     tp_scope_end(ctx);
     return ok;
 }
@@ -228,7 +235,7 @@ bool tpi_sweep_met(tpi_sweep *s, const tp_tensor *t)
     count_users(s, t, -1);
     if (tpi_sweep_is_product(s, slot))
         ok = sum_up_unused(s, t->in[1]->slot);
-    for (int k = 0; k < t->n_in && tpi_has_inside(t) && ok; k++)
+    for (int k = 0; k < t->n_in && tpi_has_results(t) && ok; k++)
         if (is_matrix(s, t->in[k]))
             ok = sum_up_unused(s, t->in[k]->slot);
     return ok;

@@ -33,6 +33,29 @@ static void take_sums(tpi_sweep *s, const tp_tensor *t)
     }
 }
 
+static bool keep_rows(const tpi_grad *g, int k, tp_tensor *x, tp_tensor *dy)
+{
+    return tpi_sweep_keep(g->sweep, g->at, g->x[k]->slot, x, dy);
+}
+
+/* The results met of a call that is one node, oldest first, and what has reached them, in memory to give back; false: no
+ * memory. */
+static bool take_results(const tpi_sweep *s, const tp_tensor *t, tpi_grad *g)
+{
+    for (int i = s->met[t->slot]; i >= 0; i = s->met[i])
+        g->n_results++;
+    tp_tensor **v = tpi_take(&s->ctx->mem, 2 * (size_t)g->n_results * sizeof *v);
+    g->results = v;
+    g->dys = v + g->n_results;
+    for (int i = s->met[t->slot], k = 0; v && i >= 0; i = s->met[i], k++) {
+        v[k] = s->nodes.v[i];
+        v[g->n_results + k] = s->grad[i];
+    }
+    if (!v)
+        tpi_no_memory(s->ctx, s->at, "gradient");
+    return v;
+}
+
 bool tpi_sweep_rule(tpi_sweep *s, tp_tensor *t)
 {
     tp_ctx *ctx = s->ctx;
@@ -46,7 +69,9 @@ bool tpi_sweep_rule(tpi_sweep *s, tp_tensor *t)
                   .y = t,
                   .dy = s->grad[t->slot],
                   .dx = s->dx,
-                  .wanted = s->wanted};
+                  .wanted = s->wanted,
+                  .keep = keep_rows,
+                  .sweep = s};
     for (int k = 0; k < t->n_in; k++) {
         s->wanted[k] = s->depends[t->in[k]->slot];
         s->dx[k] = t->op->unfold && s->wanted[k] ? s->grad[t->in[k]->slot] : NULL;
@@ -59,12 +84,14 @@ bool tpi_sweep_rule(tpi_sweep *s, tp_tensor *t)
             g.turned = tpi_sweep_turned(s, t, &s->shared[slot]);
         if (s->wanted[1]) {
             s->wanted[1] = false;
-            tpi_ref(g.dy);
-            kept = tpi_sweep_keep(s, t, slot, g.dy);
+            kept = tpi_sweep_keep(s, g.at, slot, t->in[0], g.dy);
         }
     }
+    if (t->op->joins)
+        kept = take_results(s, t, &g);
     if (!stale && kept)
         t->op->grad(&g);
+    tpi_give_back(&ctx->mem, (void *)g.results, 2 * (size_t)g.n_results * sizeof *g.results);
     if (t->op->unfold)
         take_sums(s, t);
     else

@@ -77,6 +77,11 @@ static inline bool tpi_has_inside(const tp_tensor *t)
 {
     return t->op && (t->op == &tpi_op_call || tpi_is_block(t));
 }
+/* Are its results nodes of their own, which its gradient waits for? */
+static inline bool tpi_has_results(const tp_tensor *t)
+{
+    return tpi_has_inside(t) || (t->op && t->op->joins);
+}
 /* What a node is to a block, or NULL when it is not: */
 /* the attributes of a loop; they may be changed in place; */
 static inline tpi_loop_attrs *tpi_loop_of(const tp_tensor *t)

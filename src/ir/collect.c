@@ -64,6 +64,12 @@ static void take_once(tpi_nodes *out, tp_tensor *t)
         t->flags |= TPI_MARK;
 }
 
+/* Does what stands for several nodes stay as it is? A result of a call does as long as the call is one node. */
+static bool is_kept(const tpi_nodes *out, const tp_tensor *t)
+{
+    return t->op->awaits ? out->whole && t->in[t->op->awaits - 1]->op->joins : out->folded;
+}
+
 /* Takes what those in the list from `at` on were computed from; the list is the queue. */
 static bool collect(tpi_nodes *out, int at, bool (*stop)(void *user, const tp_tensor *t),
                     void *user)
@@ -72,7 +78,7 @@ static bool collect(tpi_nodes *out, int at, bool (*stop)(void *user, const tp_te
         tp_tensor *t = out->v[at];
         if (!t->in || (t->op && t->op->kind == TPI_SOURCE) || (stop && stop(user, t)))
             continue;
-        if (t->op && t->op->unfold && !out->folded && !t->op->unfold(t)) {
+        if (t->op && t->op->unfold && !is_kept(out, t) && !t->op->unfold(t)) {
             out->failed = true;
             break;
         }

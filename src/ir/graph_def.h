@@ -154,7 +154,9 @@ typedef struct tpi_nodes {
     tpi_bump
         *room; /* where it lies; NULL: in the context's memory, and tpi_nodes_free is called */
     tpi_way way; /* of tpi_collect */
-    bool folded; /* it leaves fused composites as they are (op/fused.h); else it unfolds them */
+    /* It leaves fused composites as they are (op/fused.h), and calls that are one node (batch/cell.h); else it unfolds
+     * them. */
+    bool folded, whole;
     tp_tensor **v;
     int n, size;
     bool failed; /* out of memory */

@@ -83,7 +83,8 @@ typedef struct tpi_run {
     tp_tensor *failed; /* set by tpi_run_fail */
 } tpi_run;
 
-typedef struct tpi_grad {
+typedef struct tpi_grad tpi_grad;
+struct tpi_grad {
     const tpi_op *op;
     tpi_at at;
     int n_in;
@@ -94,7 +95,13 @@ typedef struct tpi_grad {
     const bool *wanted;
     tp_tensor
         *turned; /* of a matmul: the transpose of x[1] when it is there already, or NULL */
-} tpi_grad;
+    /* Of a node with `joins`, which has no dy of its own: those of its results that a gradient has reached, and these.
+     * keep: products in it gave rows dy, of rows x, with operand k, whose gradient is joined outside; false: no memory. */
+    int n_results;
+    tp_tensor *const *results, *const *dys;
+    bool (*keep)(const tpi_grad *g, int k, tp_tensor *x, tp_tensor *dy);
+    struct tpi_sweep *sweep;
+};
 
 typedef enum tpi_linear {
     TPI_LINEAR_IN_NONE,
@@ -230,6 +237,9 @@ struct tpi_op {
      * or NULL, and leaves there what they have then, with a reference each. And: makes of t the last of the
      * composite's ops, on a tape; false: it could not. */
     bool (*unfold)(tp_tensor *t);
+    /* Of the call of a function as one node, with its results behind it: is operand k a right matrix of products in it?
+     * grad is for all of its results at once. */
+    bool (*joins)(const tp_tensor *t, int k);
     const char *text, *fn; /* kind TPI_CALL: file and function in src/kernel: the
                                        function is tpk_<fn>_<type of operand call_dtype> */
     const tpi_call *call;  /* its instances, by element type */

@@ -76,7 +76,7 @@ bool tpi_call_operands(tpi_nodes *operands, int n, tp_tensor *const *out,
         if (asks(out[i]))
             tpi_nodes_push(&roots, out[i]);
     bool ok = !roots.failed;
-    operands->folded = true;
+    operands->folded = operands->whole = true;
     if (ok && roots.n)
         ok = tpi_collect(operands, roots.n, roots.v, stop, user);
     int n_operands = 0;

@@ -1,7 +1,7 @@
 /* Fused composites: which calls are, and what a tape has of them. */
 #include "op/fused.h"
 
-#include "ir/graph_def.h"
+#include "op/unfold.h"
 
 /* Weak: what is linked with nothing that makes programs has no such functions, and calls the ops. */
 #pragma weak tpi_fused_run
@@ -111,86 +111,21 @@ tpi_fused_call tpi_fused_call_of(const tp_tensor *t, tp_tensor *in[TPI_FUSED_IN]
     return c;
 }
 
-static bool is_older(void *began, const tp_tensor *t)
-{
-    return t->seq < *(const uint64_t *)began;
-}
-
-/* The ops that y is computed by, since `began`, were called where t was: after what is older, and with the
- * operands as they were. False: no memory, or too many. */
-static bool put_in_order(const tp_tensor *t, tp_tensor *y, uint64_t began)
-{
-    tpi_nodes all = {.ctx = t->ctx};
-    bool ok = tpi_collect(&all, 1, &y, is_older, &began);
-    int n = 0;
-    for (int i = 0; i < all.n && ok; i++) {
-        tp_tensor *node = all.v[i];
-        if (node->seq < began)
-            continue;
-        ok = n < MOST_OPS;
-        node->seq = t->seq - MOST_OPS + (uint64_t)n++;
-        for (int k = 0; k < node->n_in; k++)
-            for (int x = 0; x < t->n_in; x++)
-                if (node->in[k]->buf == t->in[x]->buf)
-                    node->in_version[k] = t->in_version[x];
-    }
-    tpi_nodes_free(&all);
-    return ok;
-}
-
-#define EXCHANGE(type, field)                                                                  \
-    {                                                                                          \
-        type field = t->field;                                                                 \
-        t->field = y->field;                                                                   \
-        y->field = field;                                                                      \
-    }
-
-/* t and y take each other's place on the tape. */
-static void exchange(tp_tensor *t, tp_tensor *y)
-{
-    EXCHANGE(const tpi_op *, op)
-    EXCHANGE(tp_tensor **, in)
-    EXCHANGE(uint32_t *, in_version)
-    EXCHANGE(const void *, attrs)
-    EXCHANGE(size_t, block_size)
-    EXCHANGE(int32_t, n_in)
-}
-
 static bool unfold(tp_tensor *t)
 {
-    tp_ctx *ctx = t->ctx;
-    const tpi_at at = TPI_AT(t->file, t->line);
     tp_tensor *in[TPI_FUSED_IN];
+    const tpi_at at = TPI_AT(t->file, t->line);
     const tpi_fused_call c = tpi_fused_call_of(t, in);
-    tpi_aside earlier;
-    tpi_error_aside(ctx, &earlier);
-    bool ok = tp_scope_begin(ctx) == TP_OK;
+    tpi_unfolding u;
+    bool ok = tpi_unfold_begin(&u, t->ctx, at);
     if (ok) {
-        tpi_frame_head *frame = ctx->frame;
-        tp_graph *tracing = ctx->tracing;
-        const bool recording = ctx->recording, traps = ctx->trap_nan, reads = ctx->reads_file,
-                   was = ctx->unfolding;
-        ctx->frame = NULL;
-        ctx->tracing = NULL;
-        ctx->recording = ctx->unfolding = true;
-        ctx->trap_nan = ctx->reads_file = false;
-        const uint64_t began = ctx->seq;
         tp_tensor *y = c.what->ops(at, in, c.v);
-        ok = y->status == TP_OK && y->in && y->seq >= began && put_in_order(t, y, began);
+        ok = y->status == TP_OK && y->in && y->seq >= u.began &&
+             tpi_unfold_order(&u, t, MOST_OPS, 1, &y);
         if (ok)
-            exchange(t, y);
-        ctx->frame = frame;
-        ctx->tracing = tracing;
-        ctx->recording = recording;
-        ctx->unfolding = was;
-        ctx->trap_nan = traps;
-        ctx->reads_file = reads;
-        tp_scope_end(ctx);
+            tpi_unfold_exchange(t, y);
     }
-    if (!ok)
-        tpi_forget_error(ctx);
-    tpi_error_back(ctx, &earlier);
-    return ok;
+    return tpi_unfold_end(&u, ok);
 }
 
 static void back(tpi_grad *g)

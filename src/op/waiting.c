@@ -68,3 +68,12 @@ tp_tensor *tpi_apply_now(tp_ctx *ctx, tpi_at at, const tpi_op *op, int n_in,
     ctx->frame = frame;
     return y;
 }
+
+tp_tensor *tpi_scalar_now(tp_ctx *ctx, tpi_at at, tp_dtype dtype, double value)
+{
+    tpi_frame_head *frame = ctx->frame;
+    ctx->frame = NULL;
+    tp_tensor *t = tpi_make_scalar(ctx, at, "tp_scalar", dtype, value);
+    ctx->frame = frame;
+    return t;
+}

@@ -13,5 +13,7 @@ void tpi_waiting_fail(tp_tensor *y, const tp_tensor *failed);
 /* The op at once, whoever stands between. A draw has its position. Never NULL. */
 tp_tensor *tpi_apply_now(tp_ctx *ctx, tpi_at at, const tpi_op *op, int n_in,
                          tp_tensor *const *in, const void *attrs);
+/* tp_scalar, whoever stands between. */
+tp_tensor *tpi_scalar_now(tp_ctx *ctx, tpi_at at, tp_dtype dtype, double value);
 
 #endif

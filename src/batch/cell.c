@@ -1,0 +1,437 @@
+/* Which cell a call is of: what calls have to have in common, and what a function must be to be one. */
+#include "batch/cell.h"
+
+#include "base/log.h"
+#include "grad/vjp.h"
+#include "ir/factors.h"
+#include "op/custom.h"
+#include "op/waiting.h"
+#include "tapir/train.h"
+
+#include <string.h>
+
+/* ---- what is kept for a function --------------------------------------------------------------------------------- */
+
+enum { MOST_CELLS = 16 }; /* of one function: others run as they are */
+
+typedef struct kept {
+    tpi_owned owned;
+    tp_ctx *ctx;
+    tpi_batch_cell *cells;
+    int n;
+} kept;
+
+static void free_side(tpi_cell_side *s)
+{
+    for (; s; s = s->next)
+        tp_program_free(s->program);
+}
+
+static void free_cell(void *user, void *data)
+{
+    tpi_batch_cell *c = user;
+    tpi_mem *m = &c->ctx->mem;
+    (void)data;
+    free_side(c->forward);
+    free_side(c->back);
+    for (int i = 0; i < c->n_shared; i++)
+        tpi_unref(c->shared[i].t);
+    tp_graph_free(c->many);
+    tpi_one_close(&c->one);
+    tpi_bump_free(&c->memory);
+    tpi_give_back(m, c, sizeof *c);
+}
+
+static void free_kept(tpi_owned *o)
+{
+    kept *k = (kept *)o;
+    tp_ctx *ctx = k->ctx;
+    for (tpi_batch_cell *c = k->cells, *next; c; c = next) {
+        next = c->next;
+        tpi_unref(c->holder); /* nodes of tapes may have it still */
+    }
+    tpi_give_back(&ctx->mem, k, sizeof *k);
+}
+
+static kept *kept_of(tp_ctx *ctx, const tpi_function_call *call)
+{
+    if (*call->kept)
+        return (kept *)*call->kept;
+    kept *k = tpi_take(&ctx->mem, sizeof *k);
+    if (!k)
+        return NULL;
+    *k = (kept){.owned = {.free = free_kept}, .ctx = ctx};
+    *call->kept = &k->owned;
+    return k;
+}
+
+/* ---- calls like others -------------------------------------------------------------------------------------------- */
+
+static bool is_like(const tpi_cell_port *p, const tp_tensor *t)
+{
+    return p->dtype == t->dtype && p->rank == t->rank &&
+           memcmp(p->shape, t->shape, sizeof *p->shape * (size_t)t->rank) == 0;
+}
+
+static bool fits(const tpi_batch_cell *c, const tpi_function_call *call)
+{
+    bool fits = c->n_in == call->n_in && c->n_out == call->n_out &&
+                c->recording == c->ctx->recording && c->training == tp_trains(c->ctx) &&
+                c->n_watched == call->n_watched &&
+                (!c->n_watched || memcmp(c->watched, call->watched, c->n_watched) == 0);
+    for (int i = 0; i < call->n_in && fits; i++) {
+        const tp_tensor *t = call->in[i];
+        fits = is_like(&c->args[i], t) &&
+               (!c->recording || c->asks[i] == ((t->flags & TPI_REQUIRES) != 0));
+    }
+    for (int i = 0; i < c->n_shared && fits; i++)
+        fits = c->shared[i].requires == ((c->shared[i].t->flags & TPI_REQUIRES) != 0);
+    return fits;
+}
+
+/* A tensor that comes in twice gets one sum of what it gets inside. */
+static bool comes_twice(const tpi_batch_cell *c, const tpi_function_call *call)
+{
+    bool twice = false;
+    for (int i = 0; i < call->n_in && !twice; i++) {
+        for (int k = 0; k < i && !twice; k++)
+            twice = call->in[k] == call->in[i];
+        for (int k = 0; k < c->n_shared && !twice; k++)
+            twice = c->shared[k].t == call->in[i];
+    }
+    return twice;
+}
+
+/* ---- a body of one sample ------------------------------------------------------------------------------------------- */
+
+/* While the function is run on symbols: what it computes of concrete tensors would be what it is now, in all calls. */
+typedef struct watch {
+    tpi_frame_head head, *around;
+    bool computes;
+} watch;
+
+static watch *watch_of(tp_ctx *ctx)
+{
+    return (watch *)ctx->frame;
+}
+
+static tp_tensor *watch_apply(tp_ctx *ctx, tpi_at at, const tpi_op *op, int n_in,
+                              tp_tensor *const *in, const void *attrs, bool requires)
+{
+    (void)requires;
+    watch_of(ctx)->computes = true;
+    return tpi_apply_now(ctx, at, op, n_in, in, attrs);
+}
+
+static tp_tensor *watch_assign(tpi_at at, tp_tensor *var, tp_tensor *value)
+{
+    (void)value;
+    watch_of(var->ctx)->computes = true;
+    return tpi_fail(var->ctx, at, "tp_assign", TP_E_STATE, "assigned in a cell");
+}
+
+static void watch_look(tp_ctx *ctx, tpi_at at, const tp_tensor *t, tpi_look look)
+{
+    (void)at, (void)t, (void)look;
+    watch_of(ctx)->computes = true;
+}
+
+static void watch_answered(tp_ctx *ctx, tpi_at at, const tp_tensor *t, bool truth)
+{
+    (void)ctx, (void)at, (void)t, (void)truth;
+}
+
+static void watch_before_error(tp_ctx *ctx)
+{
+    (void)ctx;
+}
+
+static void watch_leave(tp_ctx *ctx)
+{
+    ctx->frame = watch_of(ctx)->around;
+    if (ctx->frame)
+        ctx->frame->rules->leave(ctx);
+}
+
+static const tpi_frame_rules watch_rules = {.apply = watch_apply,
+                                            .scalar = tpi_scalar_now,
+                                            .assign = watch_assign,
+                                            .look = watch_look,
+                                            .answered = watch_answered,
+                                            .before_error = watch_before_error,
+                                            .leave = watch_leave};
+
+static int type_of_argument(const void *user, int i, int64_t *shape)
+{
+    const tpi_batch_cell *c = user;
+    memcpy(shape, c->args[i].shape, sizeof c->args[i].shape);
+    return c->args[i].rank;
+}
+
+/* Tensors like the arguments, which a cell does not keep: nothing of their tape is for others. */
+static bool stand_in(const tpi_batch_cell *c, tp_tensor **in)
+{
+    bool ok = true;
+    for (int i = 0; i < c->n_in && ok; i++) {
+        const tpi_cell_port *p = &c->args[i];
+        in[i] = tpi_tensor_new(c->ctx, c->at, (tp_dtype)p->dtype, p->rank, p->shape);
+        ok = in[i]->status == TP_OK;
+        if (ok && c->asks[i])
+            in[i]->flags |= TPI_REQUIRES | TPI_LEAF;
+        if (ok && in[i]->data)
+            memset(in[i]->data, 0, tpi_bytes(in[i]));
+    }
+    return ok;
+}
+
+/* NULL, or why it is none. */
+static const char *trace(tpi_batch_cell *c, const tpi_function_call *call)
+{
+    tp_ctx *ctx = c->ctx;
+    watch *w = tpi_bump_take(&c->memory, 1, sizeof *w); /* which tp_close may find, after a longjmp */
+    tp_tensor **in = tpi_bump_take(&c->memory, (size_t)c->n_in, sizeof *in);
+    if (!in || !stand_in(c, in))
+        return "";
+    const tpi_one_call one = {call->name, call->at, call->body, call->user,
+                              call->n_in, call->n_out, in};
+    *w = (watch){.head = {&watch_rules}, .around = ctx->frame};
+    ctx->frame = &w->head;
+    const tp_tensor *failed = tpi_one_open(&one, type_of_argument, c, &c->one);
+    ctx->frame = w->around;
+    if (c->one.own)
+        tpi_object_remove(&c->one.own->owned); /* it goes when the cell goes */
+    if (failed)
+        return failed->status == TP_E_MEMORY ? "" : "it does what has no place in a graph";
+    return w->computes ? "it computes something of tensors that are none of its arguments, or looks at values"
+                       : NULL;
+}
+
+/* ---- what such a body must be ----------------------------------------------------------------------------------------- */
+
+static bool is_plain(const tp_tensor *t)
+{
+    const tpi_op *op = t->op;
+    if (op->kind == TPI_SOURCE)
+        return tpi_param_of(t) || tpi_constant_of(t);
+    return op->kind != TPI_EFFECT && op->kind != TPI_BLOCK && op->kind != TPI_PORT &&
+           !op->awaits && !op->draws && !op->own && !tpi_may_refuse(op) && !tpi_is_custom(t) &&
+           op->batch != TPI_BATCH_NONE && op->batch != TPI_BATCH_VALUE;
+}
+
+/* Is param p the right matrix of a product whose rows a sweep joins? Is it read otherwise? */
+typedef struct uses {
+    bool multiplies, other;
+} uses;
+
+static uses uses_of(const tpi_body *b, const tp_tensor *p)
+{
+    uses u = {false, false};
+    for (int i = 0; i < b->graph->n_nodes; i++) {
+        const tp_tensor *t = b->graph->nodes[i];
+        for (int k = 0; k < t->n_in && t->op->kind != TPI_SOURCE; k++) {
+            const bool right = k == 1 && t->rank == 2 && tpi_is_product(t);
+            u.multiplies |= t->in[k] == p && right;
+            u.other |= t->in[k] == p && !right;
+        }
+    }
+    for (int i = 0; i < b->n_outputs; i++)
+        u.other |= b->outputs[i] == p;
+    return u;
+}
+
+static const char *find_role(const tpi_batch_cell *c, tpi_cell_shared *s)
+{
+    enum { MOST = 1 << 15 }; /* bytes of a gradient that each call has by itself */
+    const uses u = uses_of(c->one.body, c->one.body->params[s->param]);
+    if (!c->recording || !s->requires)
+        return NULL;
+    if (u.multiplies && u.other)
+        return "a matrix is multiplied by, and read otherwise";
+    s->role = u.multiplies ? TPI_CELL_RIGHT_MATRIX : TPI_CELL_EACH;
+    return s->role == TPI_CELL_EACH && tpi_bytes(s->t) > MOST
+               ? "a large tensor is read otherwise than as the right matrix of products"
+               : NULL;
+}
+
+/* What it reads beside its arguments. NULL, or why it is no cell. */
+static const char *find_shared(tpi_batch_cell *c)
+{
+    const tpi_body *b = c->one.body;
+    c->shared = tpi_bump_take(&c->memory, (size_t)b->n_params, sizeof *c->shared);
+    if (!c->shared)
+        return "";
+    for (int k = c->n_in; k < b->n_params; k++) {
+        const tp_tensor *outer = b->outers[k];
+        if (!outer || outer->op->kind != TPI_SOURCE || !outer->n_in)
+            return "it reads what is no tensor from outside";
+        tp_tensor *t = outer->in[0];
+        if (t->flags & TPI_LAZY || tpi_is_wrapped(t) || !(t->flags & TPI_CONTIGUOUS))
+            return "it reads a tensor that waits itself, is the caller's, or has gaps";
+        tpi_cell_shared *s = &c->shared[c->n_shared++];
+        *s = (tpi_cell_shared){.t = t, .param = k, .requires = (t->flags & TPI_REQUIRES) != 0};
+        tpi_ref(t);
+        const char *why = find_role(c, s);
+        if (why)
+            return why;
+    }
+    return NULL;
+}
+
+static const char *look_at_results(tpi_batch_cell *c)
+{
+    const tpi_body *b = c->one.body;
+    tpi_mem *m = &c->ctx->mem;
+    const size_t n_nodes = (size_t)b->graph->n_nodes, bytes = (size_t)b->n_params + n_nodes;
+    bool *params = tpi_take(m, bytes), *depends = params + b->n_params;
+    c->requires = tpi_bump_take(&c->memory, (size_t)c->n_out, sizeof *c->requires);
+    const char *why = params && c->requires ? NULL : "";
+    for (int i = 0; i < b->n_params && !why; i++)
+        params[i] = c->recording && (i < c->n_in ? c->asks[i] : c->shared[i - c->n_in].requires);
+    if (!why)
+        tpi_body_depends(b, params, depends);
+    for (int i = 0; i < c->n_out && !why; i++) {
+        const tp_tensor *y = b->outputs[i];
+        c->requires[i] = depends[y->index];
+        if (y->op->kind == TPI_SOURCE || y->dtype < TP_F32)
+            why = "a result is an argument, or no float";
+        for (int k = 0; k < i && !why; k++)
+            if (b->outputs[k] == y)
+                why = "two results are one";
+    }
+    tpi_give_back(m, params, params ? bytes : 0);
+    return why;
+}
+
+static const char *look_at_body(tpi_batch_cell *c)
+{
+    const tpi_body *b = c->one.body;
+    for (int i = 0; i < b->graph->n_nodes; i++)
+        if (!is_plain(b->graph->nodes[i]))
+            return "an op in it draws, may fail, has an effect or a body, or takes one sample after the other";
+    for (int i = 0; i < c->n_in; i++)
+        if (c->recording && c->asks[i] && uses_of(b, b->params[i]).multiplies)
+            return "an argument is the right matrix of a product";
+    const char *why = find_shared(c);
+    if (!why && c->n_in + c->n_shared + b->graph->n_nodes > TPI_CELL_MOST * 64)
+        why = "it is too long";
+    return why ? why : look_at_results(c);
+}
+
+/* ---- making one -------------------------------------------------------------------------------------------------------- */
+
+static bool take_form(tpi_batch_cell *c, const tpi_function_call *call)
+{
+    c->args = tpi_bump_take(&c->memory, (size_t)call->n_in + 1, sizeof *c->args);
+    c->asks = tpi_bump_take(&c->memory, (size_t)call->n_in + 1, sizeof *c->asks);
+    c->name = tpi_bump_copy(&c->memory, call->name, strlen(call->name) + 1, 1);
+    if (call->n_watched)
+        c->watched = tpi_bump_copy(&c->memory, call->watched, call->n_watched, 1);
+    for (int i = 0; i < call->n_in && c->asks; i++) {
+        const tp_tensor *t = call->in[i];
+        c->args[i] = (tpi_cell_port){.dtype = t->dtype, .rank = t->rank, .n = i};
+        memcpy(c->args[i].shape, t->shape, sizeof t->shape);
+        c->asks[i] = t->flags & TPI_REQUIRES;
+    }
+    return !c->memory.failed;
+}
+
+/* Tensors of a few bytes: more by the call than by what lies around it. */
+static bool is_small(const tpi_function_call *call)
+{
+    enum { MOST = 1 << 16 };
+    bool is = true;
+    for (int i = 0; i < call->n_in && is; i++)
+        is = tpi_bytes(call->in[i]) <= MOST;
+    return is;
+}
+
+static const char *make_parts(tpi_batch_cell *c, const tpi_function_call *call)
+{
+    if (call->n_in < 1 || call->n_in > TPI_CELL_MOST / 2 || call->n_out < 1 ||
+        call->n_out > TPI_CELL_MOST / 2)
+        return "it has no arguments or results, or too many";
+    if (!is_small(call))
+        return "its arguments are large";
+    const char *why = trace(c, call);
+    why = why ? why : look_at_body(c);
+    why = why ? why : tpi_cell_build(c);
+    return why ? why : tpi_cell_compile(c);
+}
+
+/* What an attempt leaves behind in the context is taken back. */
+static const char *make_aside(tpi_batch_cell *c, const tpi_function_call *call)
+{
+    tp_ctx *ctx = c->ctx;
+    tpi_aside earlier;
+    const bool has_symbols = ctx->has_symbols;
+    const char *why = "";
+    tpi_error_aside(ctx, &earlier);
+    if (tp_scope_begin(ctx) == TP_OK) {
+        why = make_parts(c, call);
+        tp_scope_end(ctx);
+    }
+    tpi_forget_error(ctx);
+    tpi_error_back(ctx, &earlier);
+    ctx->has_symbols = has_symbols; /* C was given none of these */
+    return why;
+}
+
+/* It lives as long as the holder does. NULL: no memory. */
+static tpi_batch_cell *new_cell(tp_ctx *ctx, const tpi_function_call *call)
+{
+    tpi_batch_cell *c = tpi_take(&ctx->mem, sizeof *c);
+    if (!c)
+        return NULL;
+    *c = (tpi_batch_cell){.ctx = ctx,
+                    .memory = TPI_BUMP(&ctx->mem),
+                    .at = call->at,
+                    .engine = call->engine,
+                    .recording = ctx->recording,
+                    .training = tp_trains(ctx),
+                    .n_in = call->n_in,
+                    .n_out = call->n_out,
+                    .n_watched = call->n_watched};
+    tp_tensor *holder = tpi_tensor(ctx, call->at, TP_U8, 0, NULL);
+    tpi_buf *b = holder ? tpi_take(&ctx->mem, sizeof *b) : NULL;
+    if (!b) {
+        tpi_give_back(&ctx->mem, c, sizeof *c);
+        return NULL;
+    }
+    *b = (tpi_buf){.refs = 1, .data = c, .release = free_cell, .user = c};
+    holder->buf = b;
+    holder->data = (char *)c;
+    tpi_set_strides(holder);
+    tpi_disown(holder);
+    c->holder = holder;
+    return c;
+}
+
+static tpi_batch_cell *make(tp_ctx *ctx, kept *k, const tpi_function_call *call)
+{
+    tpi_batch_cell *c = new_cell(ctx, call);
+    if (!c)
+        return NULL;
+    c->why = take_form(c, call) ? make_aside(c, call) : "";
+    if (c->why && !*c->why) { /* another time */
+        tpi_unref(c->holder);
+        return NULL;
+    }
+    if (c->why)
+        tpi_log(TPI_LOG_batch, "%s:%d: calls of \"%s\" wait op by op: %s",
+                call->at.file ? call->at.file : "?", call->at.line, call->name, c->why);
+    c->next = k->cells;
+    k->cells = c;
+    k->n++;
+    return c;
+}
+
+tpi_batch_cell *tpi_cell_of(tp_ctx *ctx, const tpi_function_call *call)
+{
+    kept *k = kept_of(ctx, call);
+    tpi_batch_cell *c = k ? k->cells : NULL;
+    while (c && !fits(c, call))
+        c = c->next;
+    if (!c && k && k->n < MOST_CELLS)
+        c = make(ctx, k, call);
+    return c && !c->why && !comes_twice(c, call) ? c : NULL;
+}

@@ -1,0 +1,106 @@
+/* Runs of the programs of a cell. */
+#include "batch/cell.h"
+#include "batch/queue.h"
+#include "batch/samples.h"
+
+#include <string.h>
+
+int tpi_cell_varying(const tpi_cell_side *s)
+{
+    int n = 0;
+    for (int i = 0; i < s->n_in; i++)
+        n += !s->in[i].shared;
+    return n;
+}
+
+bool tpi_cell_results(const tpi_cell_side *s, tpi_at at, tp_tensor **y)
+{
+    bool ok = true;
+    for (int i = 0; i < s->n_out && ok; i++) {
+        const tpi_cell_port *p = &s->out[i];
+        y[i] = tpi_tensor(s->cell->ctx, at, (tp_dtype)p->dtype, p->rank, p->shape);
+        ok = y[i];
+        if (ok) {
+            tpi_set_strides(y[i]);
+            y[i]->flags |= TPI_LAZY;
+        }
+    }
+    return ok;
+}
+
+/* What the program is fed; false: no memory. */
+static bool feed(const tpi_cell_side *s, tpi_at at, int n, tp_tensor *const *in,
+                 tp_tensor **feeds)
+{
+    const tpi_batch_cell *c = s->cell;
+    const int step = tpi_cell_varying(s);
+    bool ok = true;
+    for (int i = 0, k = 0; i < s->n_in && ok; i++) {
+        const tpi_cell_port *p = &s->in[i];
+        feeds[i] = p->shared ? c->shared[p->n - c->n_in].t
+                             : tpi_samples_join(c->ctx, at, n, in + k++, step, p->joined);
+        ok = feeds[i];
+    }
+    return ok;
+}
+
+static bool run(const tpi_cell_side *s, tpi_at at, int n, tp_tensor *const *in,
+                tp_tensor *const *y, tp_tensor **feeds, tp_tensor **values)
+{
+    tp_ctx *ctx = s->cell->ctx;
+    const int64_t samples = n;
+    if (tp_scope_begin(ctx) != TP_OK)
+        return false;
+    const bool ok = feed(s, at, n, in, feeds) &&
+                    tpi_program_run_sized(s->program, at, &samples, feeds, NULL, values);
+    for (int i = 0; i < s->n_out && ok; i++) {
+        for (int k = 0; k < n; k++)
+            tpi_sample_share(values[i], k, y[k * s->n_out + i], s->out[i].joined);
+        tpi_unref(values[i]);
+    }
+    tp_scope_end(ctx);
+    return ok;
+}
+
+static void fail_all(const tpi_cell_side *s, tpi_at at, int n, tp_tensor *const *y)
+{
+    tp_ctx *ctx = s->cell->ctx;
+    tp_tensor *failed = tpi_is_interrupted(ctx)
+                            ? tpi_refuse_interrupted(ctx, at, s->cell->name)
+                            : tpi_no_memory(ctx, at, s->cell->name);
+    for (int i = 0; i < n * s->n_out; i++)
+        tpi_waiting_fail(y[i], failed);
+}
+
+void tpi_cell_run(const tpi_cell_side *s, tpi_at at, int n, tp_tensor *const *in,
+                  tp_tensor *const *y)
+{
+    tp_ctx *ctx = s->cell->ctx;
+    const size_t bytes = (size_t)(s->n_in + s->n_out) * sizeof(tp_tensor *);
+    const tpi_paused around = {ctx->frame, ctx->tracing};
+    const bool recording = tp_recording(ctx, false);
+    tpi_aside earlier;
+    ctx->frame = NULL;
+    ctx->tracing = NULL;
+    tpi_error_aside(ctx, &earlier);
+    tp_tensor **feeds = tpi_take(&ctx->mem, bytes);
+    const bool ok = feeds && run(s, at, n, in, y, feeds, feeds + s->n_in);
+    tpi_give_back(&ctx->mem, feeds, feeds ? bytes : 0);
+    tpi_forget_error(ctx);
+    tpi_error_back(ctx, &earlier);
+    if (!ok)
+        fail_all(s, at, n, y);
+    tp_recording(ctx, recording);
+    tpi_resume(ctx, around);
+}
+
+bool tpi_cell_start(const tpi_cell_side *s, tpi_at at, tp_tensor *const *in, tp_tensor **y)
+{
+    tpi_queue *w = tpi_queue_of(s->cell->ctx);
+    if (!tpi_cell_results(s, at, y))
+        return false;
+    if (w && !w->running)
+        return tpi_queue_add_call(w, s, in, y);
+    tpi_cell_run(s, at, 1, in, y);
+    return true;
+}
