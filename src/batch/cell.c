@@ -200,8 +200,10 @@ static const char *trace(tpi_batch_cell *c, const tpi_function_call *call)
     ctx->frame = w->around;
     if (c->one.own)
         tpi_object_remove(&c->one.own->owned); /* it goes when the cell goes */
-    if (failed)
-        return failed->status == TP_E_MEMORY ? "" : "it does what has no place in a graph";
+    if (ctx->status == TP_E_MEMORY)
+        return "";
+    if (failed || ctx->status != TP_OK) /* it may have gone on with what a failed look gave */
+        return "it does what has no place in a graph";
     return w->computes ? "it computes something of tensors that are none of its arguments, or looks at values"
                        : NULL;
 }

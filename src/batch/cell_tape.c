@@ -30,7 +30,7 @@ static tp_tensor *new_token(const tpi_batch_cell *c, tpi_at at, tp_tensor *const
         operands[n++] = y[c->n_out + i];
     operands[n++] = c->holder;
     const cell_attrs a = {(tpi_batch_cell *)c};
-    c->ctx->seq += MOST_OPS;
+    c->ctx->seq += MOST_OPS + 1; /* and one for what keeps their values */
     tp_tensor *t = tpi_tensor(c->ctx, at, TP_F32, 0, NULL);
     if (!t || !tpi_record(t, &tpi_op_cell, n, operands, &a, sizeof a))
         return NULL;
@@ -172,8 +172,52 @@ static bool call_ops(const tp_tensor *token, tp_tensor **inner)
     return ok;
 }
 
-/* Of what was a cell, the values inside: on no walk, as an operand of the call. */
-static const tpi_op op_unfolded = {.name = "unfolded", .n_in = -1, .kind = TPI_SOURCE, .code = TPI_N_OPS};
+/* Of what was a cell, the values inside, for parts that are still to become results: behind a byte that is an operand of
+ * the call. */
+typedef struct values_inside {
+    tp_ctx *ctx;
+    int n;
+    tp_tensor *v[]; /* one reference each */
+} values_inside;
+
+static size_t bytes_of(int n)
+{
+    return sizeof(values_inside) + (size_t)n * sizeof(tp_tensor *);
+}
+
+static void free_values(void *user, void *data)
+{
+    values_inside *p = user;
+    (void)data;
+    for (int i = 0; i < p->n; i++)
+        tpi_unref(p->v[i]);
+    tpi_give_back(&p->ctx->mem, p, bytes_of(p->n));
+}
+
+static tp_tensor *keep_values(tpi_at at, const tpi_batch_cell *c, tp_tensor *const *inner)
+{
+    static const char byte = 0;
+    tp_ctx *ctx = c->ctx;
+    tp_tensor *t = tpi_tensor(ctx, at, TP_U8, 0, NULL);
+    tpi_buf *b = t ? tpi_take(&ctx->mem, sizeof *b) : NULL;
+    values_inside *p = b ? tpi_take(&ctx->mem, bytes_of(c->n_out)) : NULL;
+    if (!p) {
+        tpi_give_back(&ctx->mem, b, b ? sizeof *b : 0);
+        return &ctx->nil;
+    }
+    p->ctx = ctx;
+    p->n = c->n_out;
+    for (int i = 0; i < c->n_out; i++) {
+        p->v[i] = inner[i];
+        tpi_ref(inner[i]);
+    }
+    *b = (tpi_buf){.refs = 1, .data = (void *)&byte, .release = free_values, .user = p, .lasts = true};
+    t->buf = b;
+    t->data = b->data;
+    tpi_set_strides(t);
+    tpi_note_contiguous(t);
+    return t;
+}
 
 static tp_tensor *new_call(const tp_tensor *token, const tpi_batch_cell *c, tp_tensor *const *inner)
 {
@@ -183,12 +227,11 @@ static tp_tensor *new_call(const tp_tensor *token, const tpi_batch_cell *c, tp_t
     for (int k = 0; k < c->n_in + c->n_shared; k++)
         if (token->in[k]->flags & TPI_REQUIRES)
             operands[n++] = token->in[k];
-    tp_tensor *pack = tpi_tensor_new(c->ctx, at, TP_U8, 0, NULL);
-    if (pack->status != TP_OK || !tpi_record(pack, &op_unfolded, c->n_out, inner, NULL, 0))
-        return &c->ctx->nil;
-    *(uint8_t *)pack->data = 0;
-    operands[n++] = pack;
-    return tpi_call_new(at, INT64_MAX, n, operands);
+    operands[n] = keep_values(at, c, inner);
+    if (operands[n]->status != TP_OK)
+        return operands[n];
+    operands[n]->seq = token->seq - MOST_OPS - 1;
+    return tpi_call_new(at, INT64_MAX, n + 1, operands);
 }
 
 /* The cell becomes a call. */
@@ -220,11 +263,11 @@ static bool unfold(tp_tensor *part)
     const int64_t index = tpi_index_of(part);
     if (token->op == &tpi_op_cell && !unfold_cell(token))
         return false;
-    tp_tensor *pack = token->in[token->n_in - 1];
+    const values_inside *p = token->in[token->n_in - 1]->buf->user;
     tpi_unfolding u;
     bool ok = tpi_unfold_begin(&u, part->ctx, TPI_AT(part->file, part->line));
     if (ok) {
-        tp_tensor *result = tpi_call_result(TPI_AT(part->file, part->line), pack->in[index], token);
+        tp_tensor *result = tpi_call_result(TPI_AT(part->file, part->line), p->v[index], token);
         ok = result->status == TP_OK && result->in;
         if (ok)
             tpi_unfold_exchange(part, result);
