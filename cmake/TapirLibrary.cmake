@@ -11,13 +11,14 @@ list(REMOVE_ITEM tapir_sources ${tapir_isa_sources})
 # What runs once per eager op, per call of a captured function, per step of a run or of a sweep. All
 # other files run once per program, or as an oracle, and are compiled to be small.
 set(tapir_hot_sources
-  base/mem base/stack base/strbuf base/undone base/workers
-  capture/function capture/pace capture/record/launches capture/record/rules capture/record/trace capture/record/tree
+  base/mem base/stack base/strbuf base/workers
+  batch/queue batch/sample_rows batch/units
+  capture/function capture/pace capture/record/launches capture/record/trace capture/record/tree
   capture/replay/pure capture/replay/relaunch capture/replay/replay capture/run/direct capture/run/frame capture/run/segment
   capture/run/settle
-  core/copy core/create core/ctx core/dim_text core/dtype core/fail core/tensor
-  grad/backward grad/body_copy grad/sweep grad/sweep_call grad/sweep_go
-  grad/sweep_products grad/sweep_ranges grad/sweep_rule grad/vjp
+  core/copy core/create core/ctx core/dtype core/fail core/tensor
+  grad/backward grad/sweep grad/sweep_call grad/sweep_go
+  grad/sweep_products grad/sweep_ranges grad/sweep_rule
   ir/collect ir/graph ir/outer
   kernel/host/choose_host kernel/host/team_host
   run/cut_run run/exec_tiles run/tile_block run/tile_run)

@@ -4,7 +4,6 @@
 #include "base/log.h"
 #include "grad/vjp.h"
 #include "ir/factors.h"
-#include "op/custom.h"
 #include "op/waiting.h"
 #include "tapir/train.h"
 
@@ -213,10 +212,8 @@ static const char *trace(tpi_batch_cell *c, const tpi_function_call *call)
 static bool is_plain(const tp_tensor *t)
 {
     const tpi_op *op = t->op;
-    if (op->kind == TPI_SOURCE)
-        return tpi_param_of(t) || tpi_constant_of(t);
     return op->kind != TPI_EFFECT && op->kind != TPI_BLOCK && op->kind != TPI_PORT &&
-           !op->awaits && !op->draws && !op->own && !tpi_may_refuse(op) && !tpi_is_custom(t) &&
+           !op->awaits && !op->draws && !op->own && !tpi_may_refuse(op) &&
            op->batch != TPI_BATCH_NONE && op->batch != TPI_BATCH_VALUE;
 }
 

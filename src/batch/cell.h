@@ -104,7 +104,6 @@ tpi_cell_side *tpi_cell_back(tpi_batch_cell *c, tpi_at at, uint64_t met, uint64_
 
 /* cell_tape.c. Makes results y[n_out] of a call, and taps, behind them, nodes of a tape. False: no memory. */
 bool tpi_cell_record(const tpi_batch_cell *c, tpi_at at, tp_tensor *const *in, tp_tensor **y);
-extern const tpi_op tpi_op_cell, tpi_op_part;
 
 /* cell_run.c. One call: in[] by those ports that are not shared, in order; sets y[n_out]. In a queue it waits, else it is
  * computed now. False: no memory. */
@@ -114,7 +113,5 @@ void tpi_cell_run(const tpi_cell_side *s, tpi_at at, int n, tp_tensor *const *in
                   tp_tensor *const *y);
 /* How many operands it has that are not shared. */
 int tpi_cell_varying(const tpi_cell_side *s);
-/* Results of one call, which wait; false: no memory. */
-bool tpi_cell_results(const tpi_cell_side *s, tpi_at at, tp_tensor **y);
 
 #endif

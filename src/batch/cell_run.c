@@ -1,7 +1,7 @@
 /* Runs of the programs of a cell. */
 #include "batch/cell.h"
-#include "batch/queue.h"
-#include "batch/samples.h"
+#include "batch/sample_rows.h"
+#include "op/waiting.h"
 
 #include <string.h>
 
@@ -13,7 +13,8 @@ int tpi_cell_varying(const tpi_cell_side *s)
     return n;
 }
 
-bool tpi_cell_results(const tpi_cell_side *s, tpi_at at, tp_tensor **y)
+/* Results of one call, which wait; false: no memory. */
+static bool make_results(const tpi_cell_side *s, tpi_at at, tp_tensor **y)
 {
     bool ok = true;
     for (int i = 0; i < s->n_out && ok; i++) {
@@ -96,11 +97,11 @@ void tpi_cell_run(const tpi_cell_side *s, tpi_at at, int n, tp_tensor *const *in
 
 bool tpi_cell_start(const tpi_cell_side *s, tpi_at at, tp_tensor *const *in, tp_tensor **y)
 {
-    tpi_queue *w = tpi_queue_of(s->cell->ctx);
-    if (!tpi_cell_results(s, at, y))
+    tp_ctx *ctx = s->cell->ctx;
+    if (!make_results(s, at, y))
         return false;
-    if (w && !w->running)
-        return tpi_queue_add_call(w, s, in, y);
+    if (ctx->frame && ctx->frame->rules->wait)
+        return ctx->frame->rules->wait(ctx, s, in, y);
     tpi_cell_run(s, at, 1, in, y);
     return true;
 }

@@ -1,11 +1,12 @@
 /* Cells as nodes of a tape. */
 #include "batch/cell.h"
-#include "batch/queue.h"
 #include "grad/sweep.h"
 #include "op/call.h"
 #include "op/unfold.h"
 
 #include <string.h>
+
+static const tpi_op op_cell, op_part;
 
 enum { MOST_OPS = 64 * TPI_CELL_MOST }; /* so many numbers of program order are left free for those of the body */
 
@@ -32,7 +33,7 @@ static tp_tensor *new_token(const tpi_batch_cell *c, tpi_at at, tp_tensor *const
     const cell_attrs a = {(tpi_batch_cell *)c};
     c->ctx->seq += MOST_OPS + 1; /* and one for what keeps their values */
     tp_tensor *t = tpi_tensor(c->ctx, at, TP_F32, 0, NULL);
-    if (!t || !tpi_record(t, &tpi_op_cell, n, operands, &a, sizeof a))
+    if (!t || !tpi_record(t, &op_cell, n, operands, &a, sizeof a))
         return NULL;
     t->flags |= TPI_REQUIRES;
     return t;
@@ -61,7 +62,7 @@ bool tpi_cell_record(const tpi_batch_cell *c, tpi_at at, tp_tensor *const *in, t
             note_unrecorded(c, in, y[i]);
             continue;
         }
-        if (!tpi_record(y[i], &tpi_op_part, 1, &token, &a, sizeof a))
+        if (!tpi_record(y[i], &op_part, 1, &token, &a, sizeof a))
             return false;
         y[i]->flags |= TPI_REQUIRES;
         y[i]->seq = c->ctx->seq++; /* behind the cell */
@@ -261,7 +262,7 @@ static bool unfold(tp_tensor *part)
 {
     tp_tensor *token = part->in[0];
     const int64_t index = tpi_index_of(part);
-    if (token->op == &tpi_op_cell && !unfold_cell(token))
+    if (token->op->joins && !unfold_cell(token))
         return false;
     const values_inside *p = token->in[token->n_in - 1]->buf->user;
     tpi_unfolding u;
@@ -280,14 +281,14 @@ static void back_of_part(tpi_grad *g)
     (void)g; /* it waits for the cell's */
 }
 
-const tpi_op tpi_op_cell = {.name = "cell",
+static const tpi_op op_cell = {.name = "cell",
                             .n_in = -1,
                             .kind = TPI_CALL,
                             .attrs_size = sizeof(cell_attrs),
                             .grad = back,
                             .joins = joins,
                             .code = TPI_N_OPS};
-const tpi_op tpi_op_part = {.name = "part",
+static const tpi_op op_part = {.name = "part",
                             .n_in = 1,
                             .kind = TPI_CALL,
                             .attrs_size = sizeof(tpi_index_attrs),

@@ -25,6 +25,8 @@ static void push_ready(tpi_queue *w, int32_t unit)
 {
     tpi_queue_unit *u = &w->units[unit];
     tpi_unit_signature *s = &w->signatures[u->signature];
+    if (!s->n_ready)
+        w->ready[w->n_ready++] = u->signature;
     u->next_ready = s->ready;
     s->ready = unit;
     s->n_ready++;
@@ -62,24 +64,27 @@ static void run_alone(tpi_queue *w, int32_t *stack, int n)
     }
 }
 
-/* Is signature a better than b? */
+/* Is signature a better than b? The older one is where they are equal. */
 static bool comes_first(const tpi_unit_signature *a, const tpi_unit_signature *b)
 {
     if ((a->used > 0) != (b->used > 0))
         return a->used > 0;
     const int64_t left = a->heights * b->n_ready, right = b->heights * a->n_ready;
-    return left < right;
+    return left < right || (left == right && a < b);
 }
 
-static tpi_unit_signature *next_signature(const tpi_queue *w)
+/* Takes it from the list of those with ready units; NULL: there is none. */
+static tpi_unit_signature *next_signature(tpi_queue *w)
 {
-    tpi_unit_signature *best = NULL;
-    for (int32_t i = 0; i < w->n_signatures; i++) {
-        tpi_unit_signature *s = &w->signatures[i];
-        if (s->n_ready && (!best || comes_first(s, best)))
-            best = s;
-    }
-    return best;
+    int32_t best = 0;
+    for (int32_t i = 1; i < w->n_ready; i++)
+        if (comes_first(&w->signatures[w->ready[i]], &w->signatures[w->ready[best]]))
+            best = i;
+    if (!w->n_ready)
+        return NULL;
+    tpi_unit_signature *s = &w->signatures[w->ready[best]];
+    w->ready[best] = w->ready[--w->n_ready];
+    return s;
 }
 
 static int in_order(const void *a, const void *b)
@@ -132,13 +137,15 @@ static void run_in_order(tpi_queue *w)
 static void run_all(tpi_queue *w)
 {
     tpi_mem *m = &w->ctx->mem;
-    const size_t bytes = 2 * (size_t)w->n * sizeof(int32_t);
+    const size_t bytes = (2 * (size_t)w->n + (size_t)w->n_signatures) * sizeof(int32_t);
     int32_t *group = tpi_take(m, bytes), *stack = group + w->n;
     if (!group) {
         run_in_order(w);
         return;
     }
     int alone = 0;
+    w->ready = stack + w->n;
+    w->n_ready = 0;
     for (int32_t i = 0; i < w->n; i++) {
         const tpi_queue_unit *u = &w->units[i];
         if (!u->y || u->waits)

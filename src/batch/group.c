@@ -2,7 +2,7 @@
  * one. */
 #include "base/log.h"
 #include "batch/queue.h"
-#include "batch/samples.h"
+#include "batch/sample_rows.h"
 #include "transform/batch.h"
 
 #include <string.h>

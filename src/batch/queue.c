@@ -90,6 +90,12 @@ static tp_tensor *queue_apply(tp_ctx *ctx, tpi_at at, const tpi_op *op, int n_in
     return y;
 }
 
+static bool queue_wait(tp_ctx *ctx, const tpi_cell_side *s, tp_tensor *const *in,
+                       tp_tensor *const *y)
+{
+    return tpi_queue_add_call((tpi_queue *)ctx->frame, s, in, y);
+}
+
 static bool queue_call(tp_ctx *ctx, const tpi_function_call *call)
 {
     tpi_queue *w = (tpi_queue *)ctx->frame;
@@ -155,16 +161,12 @@ static void queue_leave(tp_ctx *ctx)
 static const tpi_frame_rules rules = {.apply = queue_apply,
                                       .scalar = tpi_scalar_now,
                                       .call = queue_call,
+                                      .wait = queue_wait,
                                       .assign = queue_assign,
                                       .look = queue_look,
                                       .answered = queue_answered,
                                       .before_error = queue_before_error,
                                       .leave = queue_leave};
-
-tpi_queue *tpi_queue_of(const tp_ctx *ctx)
-{
-    return ctx->frame && ctx->frame->rules == &rules ? (tpi_queue *)ctx->frame : NULL;
-}
 
 /* ---- the block ------------------------------------------------------------------------------------------------------ */
 

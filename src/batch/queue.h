@@ -56,6 +56,7 @@ typedef struct tpi_queue {
     tpi_unit_signature *signatures;
     int32_t *table; /* of signatures by hash, of table_size places, a power of 2; -1: free */
     int32_t last[256]; /* signatures that ops of a line had last; -1: none */
+    int32_t n_ready, *ready; /* while it is computed: signatures with ready units */
     size_t bytes;   /* of the results */
     bool may_fail;  /* one that waits */
     bool running;   /* what waits is being computed */
@@ -66,9 +67,6 @@ static inline int32_t tpi_unit_of(const tpi_queue *w, const tp_tensor *t)
 {
     return t->flags & TPI_LAZY && t->frame == w->serial ? t->number : -1;
 }
-
-/* queue.c. The one in which ops of the context wait; NULL: they do not. */
-tpi_queue *tpi_queue_of(const tp_ctx *ctx);
 
 /* units.c. Adds a unit whose result is y; false: no memory, and there is none. */
 bool tpi_queue_add(tpi_queue *w, const tpi_infer *q, tp_tensor *y, bool view);

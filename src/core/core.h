@@ -161,6 +161,7 @@ typedef enum tpi_look {
 } tpi_look;
 
 struct tpi_function_call; /* batch/function_call.h */
+struct tpi_cell_side;     /* batch/cell.h */
 
 /* A frame of capture (src/capture), or a queue of ops that wait (src/batch), stands between the ops and their execution.
  * While ctx->frame is not NULL, ops on concrete tensors come here. */
@@ -172,6 +173,9 @@ typedef struct tpi_frame_rules {
     tp_tensor *(*scalar)(tp_ctx *ctx, tpi_at at, tp_dtype dtype, double value);
     /* A call of a pure function; false: its body is to run. NULL: always. */
     bool (*call)(tp_ctx *ctx, const struct tpi_function_call *c);
+    /* Has a call by a cell's program wait, whose results y[] do; false: no memory. NULL: it is computed. */
+    bool (*wait)(tp_ctx *ctx, const struct tpi_cell_side *s, tp_tensor *const *in,
+                 tp_tensor *const *y);
     tp_tensor *(*assign)(tpi_at at, tp_tensor *var, tp_tensor *value);
     /* C looks at the value of t (NULL: at any): computes what is pending if that matters. */
     void (*look)(tp_ctx *ctx, tpi_at at, const tp_tensor *t, tpi_look look);

@@ -62,8 +62,8 @@ typedef struct tpi_sweep {
     bool *depends;    /* by slot: on something that is asked for */
     bool *ends;       /* by slot: where this sweep ends: an operand of the call, or a param */
     bool *outer;      /* by slot: an end, a matrix whose products are joined outside */
-    /* By slot: 1 + the axis along which all that reads it reads ranges, which are joined when they do not overlap;
-     * 0: nothing reads it; -1: other things do, or along several axes. */
+    /* By slot: positive when ranges along one axis are read of it, which are joined when they do not overlap, and nothing else
+     * before the last of them; 0: nothing reads it; -1: other things do, or along several axes. */
     int8_t *ranged;
     /* By slot; of a call, a block or what has ranges: the last of its results, outputs or ranges met so far; of one of
      * these: the one met before it; -1: none. NULL when there are none. */

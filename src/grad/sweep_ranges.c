@@ -5,6 +5,16 @@
 #include <stdlib.h>
 #include <string.h>
 
+/* Flag of `ranged`: what is no range reads it behind all of those, so its contribution is there before theirs. */
+enum { READ_LATER = 32 };
+
+/* Does node t contribute to operand k where it is met itself, and not with others of its like? */
+static bool gives_at_once(const tpi_sweep *s, const tp_tensor *t, int k)
+{
+    return !tpi_has_results(t) && !t->op->awaits && !t->op->range &&
+           !(k == 1 && tpi_sweep_is_product(s, t->slot));
+}
+
 /* What a recorded turn contributes enters as nodes of its own, in the order of the nodes: there none are joined, so
  * joining may never change a bit. */
 void tpi_sweep_find_ranges(tpi_sweep *s)
@@ -19,7 +29,10 @@ void tpi_sweep_find_ranges(tpi_sweep *s)
             tpi_range r = {0};
             const bool is = t->op->range && !t->op->awaits && t->op->range(t, &r) &&
                             (*ranged == 0 || *ranged == 1 + r.axis);
-            *ranged = is ? (int8_t)(1 + r.axis) : -1;
+            if (is)
+                *ranged = (int8_t)(1 + r.axis);
+            else
+                *ranged = *ranged > 0 && gives_at_once(s, t, k) ? *ranged | READ_LATER : -1;
         }
     }
 }

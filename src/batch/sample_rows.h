@@ -1,6 +1,6 @@
 /* Tensors of single samples as parts of one tensor of all. */
-#ifndef TAPIR_SAMPLES_H
-#define TAPIR_SAMPLES_H
+#ifndef TAPIR_SAMPLE_ROWS_H
+#define TAPIR_SAMPLE_ROWS_H
 
 #include "core/core.h"
 

@@ -1,4 +1,4 @@
-#include "batch/samples.h"
+#include "batch/sample_rows.h"
 
 #include "core/copy.h"
 
