@@ -13,17 +13,17 @@ list(REMOVE_ITEM tapir_sources ${tapir_isa_sources})
 set(tapir_hot_sources
   base/mem base/stack base/strbuf base/workers
   batch/queue batch/sample_rows batch/units
-  capture/function capture/pace capture/record/launches capture/record/trace capture/record/tree
+  capture/function capture/pace capture/record/launches capture/record/tree
   capture/replay/pure capture/replay/relaunch capture/replay/replay capture/run/direct capture/run/frame capture/run/segment
   capture/run/settle
   core/copy core/create core/ctx core/dtype core/fail core/tensor
-  grad/backward grad/sweep grad/sweep_call grad/sweep_go
+  grad/sweep grad/sweep_call grad/sweep_go
   grad/sweep_products grad/sweep_ranges grad/sweep_rule
   ir/collect ir/graph ir/outer
   kernel/host/choose_host kernel/host/team_host
   run/cut_run run/exec_tiles run/tile_block run/tile_run)
 set(tapir_hot_op_sources
-  control/block_call control/block_trace control/control control/turn
+  control/block_call control/control control/turn
   ir/block ir/op_rules op/add_rows op/apply op/binary op/elem_fast op/give op/matmul op/sort op/turn_values
   op/unary)
 foreach(list IN ITEMS tapir_hot_sources tapir_hot_op_sources)

@@ -8,6 +8,8 @@
  *
  * In the block ops on concrete tensors wait. What waits is computed when C looks at a value, when a variable is assigned,
  * and at the end of the block: ops that are alike, on operands of equal sizes and the same weights, are computed as one.
+ * So are the calls of a function that is declared pure (capture.h), each as a whole, when its body can be: docs/batching.md
+ * says when.
  * Every tensor, gradient and parameter has the bits that it has without the block, whatever is computed with what. */
 #ifndef TAPIR_BATCHING_H
 #define TAPIR_BATCHING_H
@@ -20,8 +22,9 @@ extern "C" {
 
 /* tp_batch (tp) { }: ops wait in the block. gcc and clang see to its end also when it is left by break, goto or return.
  * Sizes and types are checked at once, so mistakes have their line; an index outside of its axis is told when it is
- * known: at the call, or, where it waits itself, when it is computed. A block in a block is part of it. In the body of a captured function, and where tp_trap_nan is on, ops do not
- * wait; captured functions that are called in it run op by op. */
+ * known: at the call, or, where it waits itself, when it is computed. A block in a block is part of it. In the body of a
+ * captured function, and where tp_trap_nan is on, ops do not wait. The body of a function that is called in it is run, and its ops
+ * wait, but for the calls that wait as a whole. */
 #define tp_batch(tp)                                                                           \
     for (TP_LEFT_BY(tp_batch_left) tp_batch_block TP_BATCH = tp_batch_begin(tp);               \
          tp_batch_next(&TP_BATCH);)
@@ -42,8 +45,8 @@ TP_API size_t tp_batch_budget(tp_ctx *tp, size_t bytes);
 
 /* Of all blocks of the context so far. */
 typedef struct tp_batch_counts {
-    int64_t ops;     /* that waited, but for what only looks at memory in another way */
-    int64_t kernels; /* as so many they were computed */
+    int64_t ops;     /* and calls that waited, but for what only looks at memory in another way */
+    int64_t kernels; /* as so many they were computed, a call's program being one */
     int64_t alone;   /* of these, for a single op */
 } tp_batch_counts;
 TP_API tp_batch_counts tp_batch_counts_of(const tp_ctx *tp);

@@ -84,7 +84,7 @@ static bool fits(const tpi_batch_cell *c, const tpi_function_call *call)
                (!c->recording || c->asks[i] == ((t->flags & TPI_REQUIRES) != 0));
     }
     for (int i = 0; i < c->n_shared && fits; i++)
-        fits = c->shared[i].requires == ((c->shared[i].t->flags & TPI_REQUIRES) != 0);
+    fits = c->shared[i].requires == ((c->shared[i].t->flags & TPI_REQUIRES) != 0);
     return fits;
 }
 
@@ -117,7 +117,7 @@ static watch *watch_of(tp_ctx *ctx)
 static tp_tensor *watch_apply(tp_ctx *ctx, tpi_at at, const tpi_op *op, int n_in,
                               tp_tensor *const *in, const void *attrs, bool requires)
 {
-    (void)requires;
+    (void) requires;
     watch_of(ctx)->computes = true;
     return tpi_apply_now(ctx, at, op, n_in, in, attrs);
 }
@@ -187,11 +187,12 @@ static bool stand_in(const tpi_batch_cell *c, tp_tensor **in)
 static const char *trace(tpi_batch_cell *c, const tpi_function_call *call)
 {
     tp_ctx *ctx = c->ctx;
-    watch *w = tpi_bump_take(&c->memory, 1, sizeof *w); /* which tp_close may find, after a longjmp */
+    watch *w =
+        tpi_bump_take(&c->memory, 1, sizeof *w); /* which tp_close may find, after a longjmp */
     tp_tensor **in = tpi_bump_take(&c->memory, (size_t)c->n_in, sizeof *in);
     if (!in || !stand_in(c, in))
         return "";
-    const tpi_one_call one = {call->name, call->at, call->body, call->user,
+    const tpi_one_call one = {call->name, call->at,    call->body, call->user,
                               call->n_in, call->n_out, in};
     *w = (watch){.head = {&watch_rules}, .around = ctx->frame};
     ctx->frame = &w->head;
@@ -203,7 +204,8 @@ static const char *trace(tpi_batch_cell *c, const tpi_function_call *call)
         return "";
     if (failed || ctx->status != TP_OK) /* it may have gone on with what a failed look gave */
         return "it does what has no place in a graph";
-    return w->computes ? "it computes something of tensors that are none of its arguments, or looks at values"
+    return w->computes ? "it computes something of tensors that are none of its arguments, or "
+                         "looks at values"
                        : NULL;
 }
 
@@ -213,7 +215,7 @@ static bool is_plain(const tp_tensor *t)
 {
     const tpi_op *op = t->op;
     return op->kind != TPI_EFFECT && op->kind != TPI_BLOCK && op->kind != TPI_PORT &&
-           !op->awaits && !op->draws && !op->own && !tpi_may_refuse(op) &&
+           !op->awaits && !tpi_node_draws(t) && !op->own && !tpi_may_refuse(op) &&
            op->batch != TPI_BATCH_NONE && op->batch != TPI_BATCH_VALUE;
 }
 
@@ -285,7 +287,8 @@ static const char *look_at_results(tpi_batch_cell *c)
     c->requires = tpi_bump_take(&c->memory, (size_t)c->n_out, sizeof *c->requires);
     const char *why = params && c->requires ? NULL : "";
     for (int i = 0; i < b->n_params && !why; i++)
-        params[i] = c->recording && (i < c->n_in ? c->asks[i] : c->shared[i - c->n_in].requires);
+        params[i] =
+            c->recording && (i < c->n_in ? c->asks[i] : c->shared[i - c->n_in].requires);
     if (!why)
         tpi_body_depends(b, params, depends);
     for (int i = 0; i < c->n_out && !why; i++) {
@@ -306,7 +309,8 @@ static const char *look_at_body(tpi_batch_cell *c)
     const tpi_body *b = c->one.body;
     for (int i = 0; i < b->graph->n_nodes; i++)
         if (!is_plain(b->graph->nodes[i]))
-            return "an op in it draws, may fail, has an effect or a body, or takes one sample after the other";
+            return "an op in it draws, may fail, has an effect or a body, or takes one sample "
+                   "after the other";
     for (int i = 0; i < c->n_in; i++)
         if (c->recording && c->asks[i] && uses_of(b, b->params[i]).multiplies)
             return "an argument is the right matrix of a product";
@@ -382,14 +386,14 @@ static tpi_batch_cell *new_cell(tp_ctx *ctx, const tpi_function_call *call)
     if (!c)
         return NULL;
     *c = (tpi_batch_cell){.ctx = ctx,
-                    .memory = TPI_BUMP(&ctx->mem),
-                    .at = call->at,
-                    .engine = call->engine,
-                    .recording = ctx->recording,
-                    .training = tp_trains(ctx),
-                    .n_in = call->n_in,
-                    .n_out = call->n_out,
-                    .n_watched = call->n_watched};
+                          .memory = TPI_BUMP(&ctx->mem),
+                          .at = call->at,
+                          .engine = call->engine,
+                          .recording = ctx->recording,
+                          .training = tp_trains(ctx),
+                          .n_in = call->n_in,
+                          .n_out = call->n_out,
+                          .n_watched = call->n_watched};
     tp_tensor *holder = tpi_tensor(ctx, call->at, TP_U8, 0, NULL);
     tpi_buf *b = holder ? tpi_take(&ctx->mem, sizeof *b) : NULL;
     if (!b) {

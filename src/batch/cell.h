@@ -26,10 +26,12 @@ enum { TPI_CELL_MOST = 64 }; /* operands, and results */
 /* What a program takes or gives, of one sample. */
 typedef struct tpi_cell_port {
     uint8_t dtype, rank;
-    bool joined; /* in the program the first axes of all samples are one; else samples are an axis in front */
-    bool shared; /* all samples have the same */
+    bool
+        joined; /* in the program the first axes of all samples are one; else samples are an axis in front */
+    bool shared;    /* all samples have the same */
     bool of_result; /* fed: the gradient of result n; else: operand n of the node */
-    bool rows_x, rows_dy; /* given: rows of a product with operand n, two ports one after the other; else operand n's gradient */
+    bool rows_x,
+        rows_dy; /* given: rows of a product with operand n, two ports one after the other; else operand n's gradient */
     int32_t n;
     int64_t shape[TP_MAX_RANK];
 } tpi_cell_port;
@@ -46,11 +48,15 @@ struct tpi_cell_side {
 };
 
 /* How a shared operand gets its gradient. */
-typedef enum tpi_cell_role { TPI_CELL_NO_GRADIENT, TPI_CELL_RIGHT_MATRIX, TPI_CELL_EACH } tpi_cell_role;
+typedef enum tpi_cell_role {
+    TPI_CELL_NO_GRADIENT,
+    TPI_CELL_RIGHT_MATRIX,
+    TPI_CELL_EACH
+} tpi_cell_role;
 
 typedef struct tpi_cell_shared {
-    tp_tensor *t; /* one reference */
-    int param;    /* of the body */
+    tp_tensor *t;  /* one reference */
+    int param;     /* of the body */
     bool requires; /* as it was */
     uint8_t role;
     tp_tensor *node, *end; /* of `many`: the placeholder, and what stands for it to gradients */
@@ -77,9 +83,10 @@ struct tpi_batch_cell {
     tpi_cell_shared *shared;
     tp_graph *many;
     int64_t samples; /* its symbol */
-    tp_tensor **x, **y, **taps, **dys; /* of `many`: arguments, results, values of products, gradients of results or NULL */
-    tpi_cell_port *results;            /* and then the taps */
-    bool *requires; /* by result: a gradient may be asked of it */
+    tp_tensor **x, **y, **taps,
+        **dys; /* of `many`: arguments, results, values of products, gradients of results or NULL */
+    tpi_cell_port *results; /* and then the taps */
+    bool *requires;         /* by result: a gradient may be asked of it */
     tpi_cell_side *forward, *back;
     tp_tensor *holder; /* keeps the cell; not held */
 };
@@ -95,7 +102,8 @@ tpi_batch_cell *tpi_cell_of(tp_ctx *ctx, const tpi_function_call *call);
 /* cell_many.c. The graph of n samples; NULL, or why there is none ("" when memory is out). */
 const char *tpi_cell_build(tpi_batch_cell *c);
 /* One sample of node t of that graph, whose first axis is that of the samples, or has those of all. False: it is neither. */
-bool tpi_cell_one_of(const tpi_batch_cell *c, const tp_tensor *t, bool joined, tpi_cell_port *p);
+bool tpi_cell_one_of(const tpi_batch_cell *c, const tp_tensor *t, bool joined,
+                     tpi_cell_port *p);
 
 /* cell_programs.c. The same for the program forward, and the one back that takes and gives all, if a gradient may be asked. */
 const char *tpi_cell_compile(tpi_batch_cell *c);

@@ -5,8 +5,8 @@
 #include <stdio.h>
 #include <string.h>
 
-static tp_tensor *feed(const tpi_batch_cell *c, const char *kind, int i, tp_dtype dtype, int rank,
-                       const int64_t *shape, bool many)
+static tp_tensor *feed(const tpi_batch_cell *c, const char *kind, int i, tp_dtype dtype,
+                       int rank, const int64_t *shape, bool many)
 {
     char name[16];
     int64_t all[TP_MAX_RANK + 1] = {c->samples};
@@ -43,7 +43,8 @@ static bool begin(tpi_batch_cell *c, const tpi_transform *f, tpi_image *image)
 bool tpi_cell_one_of(const tpi_batch_cell *c, const tp_tensor *t, bool joined, tpi_cell_port *p)
 {
     const tpi_run_sizes one = {c->many->dims, (int64_t[]){1}}, two = {one.dims, (int64_t[]){2}};
-    *p = (tpi_cell_port){.dtype = t->dtype, .rank = (uint8_t)(t->rank - !joined), .joined = joined};
+    *p = (tpi_cell_port){
+        .dtype = t->dtype, .rank = (uint8_t)(t->rank - !joined), .joined = joined};
     const int64_t first = t->rank ? tpi_size_at(&one, t->shape[0]) : 0;
     if (!t->rank || tpi_size_at(&two, t->shape[0]) != 2 * first || (!joined && first != 1))
         return false;
@@ -57,7 +58,8 @@ bool tpi_cell_one_of(const tpi_batch_cell *c, const tp_tensor *t, bool joined, t
 }
 
 /* NULL, or why it is no cell. */
-static const char *take_results(tpi_batch_cell *c, const tpi_transform *f, const tpi_image *image)
+static const char *take_results(tpi_batch_cell *c, const tpi_transform *f,
+                                const tpi_image *image)
 {
     for (int i = 0; i < c->n_out; i++) {
         c->y[i] = tpi_marked(f, image[c->one.body->outputs[i]->index], true).t;
@@ -116,7 +118,8 @@ static const char *build(tpi_batch_cell *c)
                              .memory = &memory,
                              .samples = c->samples};
     tpi_image *image = tpi_bump_take(&memory, (size_t)b->graph->n_nodes, sizeof *image);
-    const char *why = image && begin(c, &f, image) && !tpi_transform_body(&f, b, image) ? NULL : "";
+    const char *why =
+        image && begin(c, &f, image) && !tpi_transform_body(&f, b, image) ? NULL : "";
     why = why ? why : take_results(c, &f, image);
     if (!why && !is_plain(c->many))
         why = "it takes one sample after the other, or may fail";

@@ -127,8 +127,8 @@ static tpi_cell_side *finish(draft *d, tpi_at at, bool back)
     }
     *s = (tpi_cell_side){
         .cell = c, .n_in = d->n_in, .n_out = d->n_out, .in = d->fed, .out = d->given};
-    s->program = tpi_program_new(c->many, at, &purpose, d->n_in, names, d->n_out, names + MOST,
-                                 &opt);
+    s->program =
+        tpi_program_new(c->many, at, &purpose, d->n_in, names, d->n_out, names + MOST, &opt);
     if (!s->program)
         return NULL;
     tpi_object_remove(&s->program->owned); /* it goes when the cell goes */
@@ -161,8 +161,8 @@ static bool need_dy(tpi_batch_cell *c, int i)
     if (c->dys[i])
         return true;
     snprintf(name, sizeof name, "dy%d", i);
-    tp_tensor *dy = tp_placeholder_at(c->at.file, c->at.line, c->many, name, (tp_dtype)c->y[i]->dtype,
-                                      c->y[i]->rank, c->y[i]->shape);
+    tp_tensor *dy = tp_placeholder_at(c->at.file, c->at.line, c->many, name,
+                                      (tp_dtype)c->y[i]->dtype, c->y[i]->rank, c->y[i]->shape);
     c->dys[i] = dy->status == TP_OK ? dy : NULL;
     return c->dys[i];
 }
@@ -253,7 +253,8 @@ static bool sweep(draft *d, tpi_at at, uint64_t met, uint64_t wanted, bool *odd)
     return ok && !*odd;
 }
 
-static tpi_cell_side *make_back(tpi_batch_cell *c, tpi_at at, uint64_t met, uint64_t wanted, bool *odd)
+static tpi_cell_side *make_back(tpi_batch_cell *c, tpi_at at, uint64_t met, uint64_t wanted,
+                                bool *odd)
 {
     tp_ctx *ctx = c->ctx;
     draft d;
@@ -309,7 +310,7 @@ const char *tpi_cell_compile(tpi_batch_cell *c)
     c->forward = make_forward(c);
     tpi_resume(c->ctx, around);
     for (int i = 0; i < c->n_out; i++)
-        met |= (uint64_t)c->requires[i] << i;
+    met |= (uint64_t)c->requires[i] << i;
     for (int k = 0; k < c->n_in; k++)
         wanted |= (uint64_t)(c->recording && c->asks[k] && c->args[k].dtype >= TP_F32) << k;
     for (int k = 0; k < c->n_shared; k++)

@@ -66,9 +66,8 @@ static bool run(const tpi_cell_side *s, tpi_at at, int n, tp_tensor *const *in,
 static void fail_all(const tpi_cell_side *s, tpi_at at, int n, tp_tensor *const *y)
 {
     tp_ctx *ctx = s->cell->ctx;
-    tp_tensor *failed = tpi_is_interrupted(ctx)
-                            ? tpi_refuse_interrupted(ctx, at, s->cell->name)
-                            : tpi_no_memory(ctx, at, s->cell->name);
+    tp_tensor *failed = tpi_is_interrupted(ctx) ? tpi_refuse_interrupted(ctx, at, s->cell->name)
+                                                : tpi_no_memory(ctx, at, s->cell->name);
     for (int i = 0; i < n * s->n_out; i++)
         tpi_waiting_fail(y[i], failed);
 }

@@ -8,7 +8,9 @@
 
 static const tpi_op op_cell, op_part;
 
-enum { MOST_OPS = 64 * TPI_CELL_MOST }; /* so many numbers of program order are left free for those of the body */
+enum {
+    MOST_OPS = 64 * TPI_CELL_MOST
+}; /* so many numbers of program order are left free for those of the body */
 
 typedef struct cell_attrs {
     tpi_batch_cell *cell; /* the last operand keeps it */
@@ -19,7 +21,8 @@ static tpi_batch_cell *cell_of(const tp_tensor *node)
     return ((const cell_attrs *)node->attrs)->cell;
 }
 
-static tp_tensor *new_token(const tpi_batch_cell *c, tpi_at at, tp_tensor *const *in, tp_tensor **y)
+static tp_tensor *new_token(const tpi_batch_cell *c, tpi_at at, tp_tensor *const *in,
+                            tp_tensor **y)
 {
     tp_tensor *operands[3 * TPI_CELL_MOST];
     int n = 0;
@@ -52,7 +55,7 @@ bool tpi_cell_record(const tpi_batch_cell *c, tpi_at at, tp_tensor *const *in, t
 {
     bool any = false;
     for (int i = 0; i < c->n_out; i++)
-        any |= c->requires[i];
+    any |= c->requires[i];
     tp_tensor *token = any ? new_token(c, at, in, y) : NULL;
     if (any && !token)
         return false;
@@ -212,7 +215,8 @@ static tp_tensor *keep_values(tpi_at at, const tpi_batch_cell *c, tp_tensor *con
         p->v[i] = inner[i];
         tpi_ref(inner[i]);
     }
-    *b = (tpi_buf){.refs = 1, .data = (void *)&byte, .release = free_values, .user = p, .lasts = true};
+    *b = (tpi_buf){
+        .refs = 1, .data = (void *)&byte, .release = free_values, .user = p, .lasts = true};
     t->buf = b;
     t->data = b->data;
     tpi_set_strides(t);
@@ -220,7 +224,8 @@ static tp_tensor *keep_values(tpi_at at, const tpi_batch_cell *c, tp_tensor *con
     return t;
 }
 
-static tp_tensor *new_call(const tp_tensor *token, const tpi_batch_cell *c, tp_tensor *const *inner)
+static tp_tensor *new_call(const tp_tensor *token, const tpi_batch_cell *c,
+                           tp_tensor *const *inner)
 {
     const tpi_at at = TPI_AT(token->file, token->line);
     tp_tensor *operands[2 * TPI_CELL_MOST];
@@ -282,17 +287,17 @@ static void back_of_part(tpi_grad *g)
 }
 
 static const tpi_op op_cell = {.name = "cell",
-                            .n_in = -1,
-                            .kind = TPI_CALL,
-                            .attrs_size = sizeof(cell_attrs),
-                            .grad = back,
-                            .joins = joins,
-                            .code = TPI_N_OPS};
+                               .n_in = -1,
+                               .kind = TPI_CALL,
+                               .attrs_size = sizeof(cell_attrs),
+                               .grad = back,
+                               .joins = joins,
+                               .code = TPI_N_OPS};
 static const tpi_op op_part = {.name = "part",
-                            .n_in = 1,
-                            .kind = TPI_CALL,
-                            .attrs_size = sizeof(tpi_index_attrs),
-                            .grad = back_of_part,
-                            .unfold = unfold,
-                            .awaits = 1,
-                            .code = TPI_N_OPS};
+                               .n_in = 1,
+                               .kind = TPI_CALL,
+                               .attrs_size = sizeof(tpi_index_attrs),
+                               .grad = back_of_part,
+                               .unfold = unfold,
+                               .awaits = 1,
+                               .code = TPI_N_OPS};

@@ -86,8 +86,7 @@ void tpi_unit_run(tpi_queue *w, int32_t unit)
     if (in)
         run_op(w, u, in);
     else
-        tpi_waiting_fail(u->y,
-                         tpi_no_memory(ctx, TPI_AT(u->y->file, u->y->line), u->op->name));
+        tpi_waiting_fail(u->y, tpi_no_memory(ctx, TPI_AT(u->y->file, u->y->line), u->op->name));
     if (in && in != few)
         tpi_give_back(&ctx->mem, in, bytes);
 }

@@ -108,8 +108,8 @@ static bool queue_call(tp_ctx *ctx, const tpi_function_call *call)
     for (int i = 0, n = 0; i < c->forward->n_in; i++)
         if (!c->forward->in[i].shared)
             in[n++] = call->in[c->forward->in[i].n];
-    const bool ok =
-        tpi_cell_start(c->forward, call->at, in, y) && tpi_cell_record(c, call->at, call->in, y);
+    const bool ok = tpi_cell_start(c->forward, call->at, in, y) &&
+                    tpi_cell_record(c, call->at, call->in, y);
     for (int i = 0; i < c->n_out; i++)
         call->out[i] = ok ? y[i] : tpi_no_memory(ctx, call->at, call->name);
     if (w->bytes > ctx->batch_budget)

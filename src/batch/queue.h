@@ -15,7 +15,7 @@
 #include "op/waiting.h"
 
 typedef struct tpi_queue_unit {
-    tp_tensor *y; /* one reference; NULL: the unit is done, or nobody wants its value */
+    tp_tensor *y;     /* one reference; NULL: the unit is done, or nobody wants its value */
     const tpi_op *op; /* NULL: a call, by this program: */
     const tpi_cell_side *side;
     void *attrs;         /* a copy; NULL: none */
@@ -54,12 +54,12 @@ typedef struct tpi_queue {
     tpi_queue_unit *units;
     tpi_unit_operand *operands;
     tpi_unit_signature *signatures;
-    int32_t *table; /* of signatures by hash, of table_size places, a power of 2; -1: free */
+    int32_t *table;    /* of signatures by hash, of table_size places, a power of 2; -1: free */
     int32_t last[256]; /* signatures that ops of a line had last; -1: none */
     int32_t n_ready, *ready; /* while it is computed: signatures with ready units */
-    size_t bytes;   /* of the results */
-    bool may_fail;  /* one that waits */
-    bool running;   /* what waits is being computed */
+    size_t bytes;            /* of the results */
+    bool may_fail;           /* one that waits */
+    bool running;            /* what waits is being computed */
 } tpi_queue;
 
 /* The unit of t; -1: it has its value. */

@@ -35,8 +35,7 @@ tp_tensor *tpi_samples_join(tp_ctx *ctx, tpi_at at, int n, tp_tensor *const *t, 
     memcpy(shape + !joined, t[0]->shape, sizeof *shape * (size_t)t[0]->rank);
     if (joined)
         shape[0] *= n;
-    tp_tensor *all =
-        tpi_tensor(ctx, at, (tp_dtype)t[0]->dtype, t[0]->rank + !joined, shape);
+    tp_tensor *all = tpi_tensor(ctx, at, (tp_dtype)t[0]->dtype, t[0]->rank + !joined, shape);
     const size_t bytes = tpi_bytes(t[0]);
     if (!all)
         return NULL;

@@ -127,8 +127,8 @@ static int32_t find_signature(tpi_queue *w, const candidate *c)
     }
     if (!grow_signatures(w))
         return -1;
-    w->signatures[w->n_signatures] = (tpi_unit_signature){
-        .hash = hash, .unit = w->n, .alone = comes_alone(c), .ready = -1};
+    w->signatures[w->n_signatures] =
+        (tpi_unit_signature){.hash = hash, .unit = w->n, .alone = comes_alone(c), .ready = -1};
     put_in_table(w, w->n_signatures);
     return w->n_signatures++;
 }

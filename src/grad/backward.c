@@ -272,8 +272,7 @@ static bool stop_at_constant(void *user, const tp_tensor *t)
  * recording was off is a constant. */
 static tp_tensor *refuse_inside(const tpi_sweep *s, tp_tensor *y, int i, const tp_tensor *x)
 {
-    tpi_nodes all = {
-        .ctx = s->ctx, .folded = s->nodes.folded, .whole = s->nodes.whole};
+    tpi_nodes all = {.ctx = s->ctx, .folded = s->nodes.folded, .whole = s->nodes.whole};
     tp_tensor *failed = NULL;
     if (!x)
         return NULL;

@@ -184,8 +184,7 @@ static bool find_inside(const tpi_sweep *s, const tpi_sweep *in, const tp_tensor
                         int slot, tpi_nodes *out)
 {
     int n_ends, n_roots;
-    *out = (tpi_nodes){
-        .ctx = s->ctx, .folded = in->nodes.folded, .whole = in->nodes.whole};
+    *out = (tpi_nodes){.ctx = s->ctx, .folded = in->nodes.folded, .whole = in->nodes.whole};
     bool some = false; /* functions; else the sweep has seen all */
     for (int i = 0; i < in->nodes.n && !some; i++)
         some = tpi_has_inside(in->nodes.v[i]) && !is_turn(in->nodes.v[i]);

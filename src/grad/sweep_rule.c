@@ -6,11 +6,12 @@ tp_tensor *tpi_refuse_stale(const tp_tensor *t, tpi_at at, const char *what, int
     const tp_tensor *x = t->in[k];
     if (!x->buf || x->buf->version == t->in_version[k])
         return NULL;
-    return tpi_fail(t->ctx, TPI_AT(t->file ? t->file : at.file, t->file ? t->line : at.line),
-                    what, TP_E_STATE,
-                    "operand %d%s%s was assigned after it was used here: take the gradient before "
-                    "the assignment",
-                    k, x->name ? " " : "", x->name ? x->name : "");
+    return tpi_fail(
+        t->ctx, TPI_AT(t->file ? t->file : at.file, t->file ? t->line : at.line), what,
+        TP_E_STATE,
+        "operand %d%s%s was assigned after it was used here: take the gradient before "
+        "the assignment",
+        k, x->name ? " " : "", x->name ? x->name : "");
 }
 
 static tp_tensor *refuse_stale_operands(const tp_tensor *t, tpi_at at)

@@ -72,8 +72,8 @@ static void net_make(net *m, tp_ctx *tp, bool functions)
                .peep = parameter(tp, &s, "peep", TP_DIMS(WIDTH)),
                .leaf = parameter(tp, &s, "leaf", TP_DIMS(WIDTH, WIDTH))};
     m->constant = tp_tensor_new(tp, TP_F32, TP_DIMS(1), (const float[]){0.7f});
-    m->o = tp_adam_new(tp, 0.05, NULL, 5,
-                       (tp_tensor *[]){m->words, m->w, m->b, m->peep, m->leaf});
+    m->o =
+        tp_adam_new(tp, 0.05, NULL, 5, (tp_tensor *[]){m->words, m->w, m->b, m->peep, m->leaf});
     const tp_function_options pure = {.pure = true, .engine = TP_ENGINE_TILES};
     if (functions) {
         m->cell = tp_function_new(tp, "cell", cell, m, &pure);
@@ -140,8 +140,7 @@ static float *train(tp_ctx *tp, bool batched, int steps, size_t *n)
         tp_scope_begin(tp);
         tp_tensor *loss = NULL;
         if (batched)
-            tp_batch(tp)
-            {
+            tp_batch (tp) {
                 loss = step(&m, trees);
             }
         else
@@ -164,7 +163,8 @@ static void expect_equal(const float *got, const float *want, size_t n)
 {
     for (size_t i = 0; i < n; i++)
         if (memcmp(&got[i], &want[i], sizeof *got) != 0)
-            fail_msg("element %zu of %zu: got %a, want %a", i, n, (double)got[i], (double)want[i]);
+            fail_msg("element %zu of %zu: got %a, want %a", i, n, (double)got[i],
+                     (double)want[i]);
 }
 
 static void training_has_the_bits_of_the_loop(void **ctx)
@@ -210,8 +210,7 @@ static float *gradients(tp_ctx *tp, int way, bool again, size_t *n)
         loss = loss_of(&m, trees);
         ask(loss, again, xs, dx);
     } else {
-        tp_batch(tp)
-        {
+        tp_batch (tp) {
             loss = loss_of(&m, trees);
             if (way == 1)
                 ask(loss, again, xs, dx);
@@ -312,7 +311,8 @@ static void has_a_block(void *user, int n_in, tp_tensor *const *in, int n_out, t
 }
 
 /* What is shared is read as a right matrix, by a sum over samples, as a scale of one element, and turned. */
-static void reads_all_ways(void *user, int n_in, tp_tensor *const *in, int n_out, tp_tensor **out)
+static void reads_all_ways(void *user, int n_in, tp_tensor *const *in, int n_out,
+                           tp_tensor **out)
 {
     const net *m = user;
     (void)n_in, (void)n_out;
@@ -322,7 +322,8 @@ static void reads_all_ways(void *user, int n_in, tp_tensor *const *in, int n_out
     out[1] = tp_layer_norm(tp_add(z, in[1]), m->peep, NULL, 1e-5);
 }
 
-static void rows_of_three(void *user, int n_in, tp_tensor *const *in, int n_out, tp_tensor **out)
+static void rows_of_three(void *user, int n_in, tp_tensor *const *in, int n_out,
+                          tp_tensor **out)
 {
     const net *m = user;
     (void)n_in, (void)n_out;
@@ -509,11 +510,11 @@ static void what_it_watches_and_reads_may_change(void **ctx)
 {
     tp_ctx *tp = *ctx;
     scaled s = scaled_of(tp);
-    tp_function *f = tp_function_new(tp, "scale", scale, &s, &(tp_function_options){.pure = true});
+    tp_function *f =
+        tp_function_new(tp, "scale", scale, &s, &(tp_function_options){.pure = true});
     tp_function_watch(f, &s.factor, sizeof s.factor);
     tp_tensor *x = row(tp, 1), *y[4] = {NULL};
-    tp_batch(tp)
-    {
+    tp_batch (tp) {
         y[0] = tp_function_apply(f, 1, &x);
         s.factor = 4;
         y[1] = tp_function_apply(f, 1, &x);
@@ -538,8 +539,7 @@ static void functions_end_before_what_waits(void **ctx)
     for (int i = 0; i < 2; i++) {
         tp_function *f =
             tp_function_new(tp, "scale", scale, &s, &(tp_function_options){.pure = true});
-        tp_batch(tp)
-        {
+        tp_batch (tp) {
             y = tp_function_apply(f, 1, &x);
             tp_function_free(f);
         }
@@ -553,12 +553,14 @@ static void operands_that_failed(void **ctx)
 {
     tp_ctx *tp = *ctx;
     scaled s = scaled_of(tp);
-    tp_function *f = tp_function_new(tp, "scale", scale, &s, &(tp_function_options){.pure = true});
-    tp_tensor *x = row(tp, 1), *good = NULL, *bad = NULL, *wrong = NULL, *table = tp_keep(row(tp, 0));
-    tp_batch(tp)
-    {
+    tp_function *f =
+        tp_function_new(tp, "scale", scale, &s, &(tp_function_options){.pure = true});
+    tp_tensor *x = row(tp, 1), *good = NULL, *bad = NULL, *wrong = NULL,
+              *table = tp_keep(row(tp, 0));
+    tp_batch (tp) {
         tp_tensor *i = tp_cast(tp_mul(tp_select(tp_select(x, 0, 0), 0, 0), 7), TP_I64);
-        bad = tp_function_apply(f, 1, (tp_tensor *[]){tp_gather(table, tp_reshape(i, TP_DIMS(1)), 0)});
+        bad = tp_function_apply(
+            f, 1, (tp_tensor *[]){tp_gather(table, tp_reshape(i, TP_DIMS(1)), 0)});
         good = tp_function_apply(f, 1, &x);
         wrong = tp_function_apply(f, 1, (tp_tensor *[]){tp_transpose(x, 2, (int64_t[]){1, 0})});
         assert_true(tp_failed(wrong)); /* at the call, with the line of the product */
@@ -574,7 +576,8 @@ static void what_was_assigned_since_is_refused(void **ctx)
     tp_ctx *tp = *ctx;
     for (int batched = 0; batched < 2; batched++) {
         scaled s = scaled_of(tp);
-        tp_function *f = tp_function_new(tp, "scale", scale, &s, &(tp_function_options){.pure = true});
+        tp_function *f =
+            tp_function_new(tp, "scale", scale, &s, &(tp_function_options){.pure = true});
         tp_tensor *x = row(tp, 1), *y = NULL;
         tp_require_grad(x);
         tp_batch_block b = batched ? tp_batch_begin(tp) : (tp_batch_block){0};
@@ -600,11 +603,11 @@ static void others_see_the_ops(void **ctx)
 {
     tp_ctx *tp = *ctx;
     scaled s = scaled_of(tp);
-    tp_function *f = tp_function_new(tp, "scale", scale, &s, &(tp_function_options){.pure = true});
+    tp_function *f =
+        tp_function_new(tp, "scale", scale, &s, &(tp_function_options){.pure = true});
     tp_tensor *x = row(tp, 1), *y = NULL, *hooked = NULL;
     tp_require_grad(x);
-    tp_batch(tp)
-    {
+    tp_batch (tp) {
         y = tp_function_apply(f, 1, &x);
         hooked = tp_function_apply(f, 1, (tp_tensor *[]){tp_mul(x, 1)});
         char *text = tp_tape_text(y);
@@ -613,15 +616,15 @@ static void others_see_the_ops(void **ctx)
         tp_free(tp, text);
     }
     tp_graph *g = tp_graph_new(tp);
-    tp_tensor *z = tp_name(tp_sum(tp_mul(y, tp_placeholder(g, "p", TP_F32, TP_SCALAR)), TP_ALL, false), "z");
+    tp_tensor *z = tp_name(
+        tp_sum(tp_mul(y, tp_placeholder(g, "p", TP_F32, TP_SCALAR)), TP_ALL, false), "z");
     tp_tensor *dz = tp_name(tp_grad(z, s.w), "dz");
     assert_true(!tp_failed(dz));
     tp_graph_free(g);
     tp_hook *h = tp_hook_new(tp, twice, NULL);
     tp_tensor *dx = NULL;
     hooked = tp_hooked(hooked, h);
-    tp_batch(tp)
-    {
+    tp_batch (tp) {
         dx = tp_grad(tp_sum(hooked, TP_ALL, false), x);
     }
     tp_tensor *want = tp_grad(tp_sum(tp_mul(tp_matmul(x, s.w), 2), TP_ALL, false), x);
@@ -647,8 +650,7 @@ static long calls_with(long fail_at, bool once)
     const long before = memory.calls;
     unit_fail(&memory, fail_at, once);
     tp_tensor *loss = NULL;
-    tp_batch(tp)
-    {
+    tp_batch (tp) {
         loss = step(&m, trees);
     }
     const long calls = memory.calls - before;
