@@ -219,20 +219,26 @@ static bool is_plain(const tp_tensor *t)
            op->batch != TPI_BATCH_NONE && op->batch != TPI_BATCH_VALUE;
 }
 
-/* Is param p the right matrix of a product whose rows a sweep joins? Is it read otherwise? */
+/* How a body reads its node p. */
 typedef struct uses {
-    bool multiplies, other;
+    bool other;
+    int multiplies; /* as the right matrix of a product whose rows a sweep joins: how often */
+    bool led;       /* beside what has more axes, of one place each: the gradient is summed over these, and has no -0 */
 } uses;
 
 static uses uses_of(const tpi_body *b, const tp_tensor *p)
 {
-    uses u = {false, false};
+    uses u = {false, 0, false};
     for (int i = 0; i < b->graph->n_nodes; i++) {
         const tp_tensor *t = b->graph->nodes[i];
         for (int k = 0; k < t->n_in && t->op->kind != TPI_SOURCE; k++) {
             const bool right = k == 1 && t->rank == 2 && tpi_is_product(t);
-            u.multiplies |= t->in[k] == p && right;
-            u.other |= t->in[k] == p && !right;
+            const bool meets = t->op->kind == TPI_ELEMENT || t->op->contract;
+            if (t->in[k] != p)
+                continue;
+            u.multiplies += right;
+            u.other |= !right;
+            u.led |= meets && p->rank < t->rank && (t->op->contract || tpi_count(p) == tpi_count(t));
         }
     }
     for (int i = 0; i < b->n_outputs; i++)
@@ -249,6 +255,7 @@ static const char *find_role(const tpi_batch_cell *c, tpi_cell_shared *s)
     if (u.multiplies && u.other)
         return "a matrix is multiplied by, and read otherwise";
     s->role = u.multiplies ? TPI_CELL_RIGHT_MATRIX : TPI_CELL_EACH;
+    s->led = u.led;
     return s->role == TPI_CELL_EACH && tpi_bytes(s->t) > MOST
                ? "a large tensor is read otherwise than as the right matrix of products"
                : NULL;
@@ -304,6 +311,26 @@ static const char *look_at_results(tpi_batch_cell *c)
     return why;
 }
 
+/* Is there a value of each call whose gradient is another with many samples? Products give their right matrices what they
+ * give last, of one call or of all; but with many samples no such value is a matrix, and gets it in its turn. And what lacks axes
+ * that others have gets them there without a sum. */
+static bool differs_for_many(const tpi_batch_cell *c)
+{
+    const tpi_body *b = c->one.body;
+    bool differs = false;
+    for (int i = 0; i < b->graph->n_nodes && !differs; i++) {
+        const tp_tensor *t = b->graph->nodes[i];
+        bool argument = false;
+        for (int k = 0; k < c->n_in && !argument; k++)
+            argument = b->params[k] == t;
+        if (t->op->kind == TPI_SOURCE && !argument)
+            continue;
+        const uses u = uses_of(b, t);
+        differs = u.led || (u.multiplies && (argument || u.other || u.multiplies > 1));
+    }
+    return differs;
+}
+
 static const char *look_at_body(tpi_batch_cell *c)
 {
     const tpi_body *b = c->one.body;
@@ -311,9 +338,8 @@ static const char *look_at_body(tpi_batch_cell *c)
         if (!is_plain(b->graph->nodes[i]))
             return "an op in it draws, may fail, has an effect or a body, or takes one sample "
                    "after the other";
-    for (int i = 0; i < c->n_in; i++)
-        if (c->recording && c->asks[i] && uses_of(b, b->params[i]).multiplies)
-            return "an argument is the right matrix of a product";
+    if (c->recording && differs_for_many(c))
+        return "a value of each call is the right matrix of a product, or meets what has more axes";
     const char *why = find_shared(c);
     if (!why && c->n_in + c->n_shared + b->graph->n_nodes > TPI_CELL_MOST * 64)
         why = "it is too long";

@@ -58,6 +58,7 @@ typedef struct tpi_cell_shared {
     tp_tensor *t;  /* one reference */
     int param;     /* of the body */
     bool requires; /* as it was */
+    bool led;      /* where each call has a gradient of it, a sum in it leaves no -0 */
     uint8_t role;
     tp_tensor *node, *end; /* of `many`: the placeholder, and what stands for it to gradients */
 } tpi_cell_shared;

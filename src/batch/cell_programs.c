@@ -201,6 +201,9 @@ static bool take_gradients(draft *d, const tpi_sweep *s, uint64_t wanted)
         tp_tensor *dx = is_wanted(wanted, k) ? s->grad[end_of(c, k)->slot] : NULL;
         if (!dx)
             continue;
+        if (k >= c->n_in && c->shared[k - c->n_in].led)
+            dx = tp_add_at(c->at.file, c->at.line, dx,
+                           tp_scalar_like_at(c->at.file, c->at.line, dx, 0));
         ok = dx->graph == c->many && tpi_cell_one_of(c, dx, false, &p);
         add_given(d, dx, &p, k);
     }

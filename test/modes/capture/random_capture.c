@@ -14,6 +14,7 @@
 static const both_way plain = {"eager", NULL, {.eager = true}, false};
 static const both_way ways[] = {
     {"batch",         NULL,              {.eager = true},                                              BOTH_BATCHES},
+    {"cells",         NULL,              {.engine = TP_ENGINE_TILES, .pure = true},                    BOTH_BATCHES},
     {"reference",     NULL,              {.engine = TP_ENGINE_REFERENCE},                              false       },
     {"kernels",       "/nonexistent/cc", {.engine = TP_ENGINE_AUTO},                                   false       },
     {"tiles",         NULL,              {.engine = TP_ENGINE_TILES},                                  false       },
