@@ -15,7 +15,8 @@ enum { ROWS = 3, COLUMNS = 7, MOST = 5, N = ROWS * COLUMNS };
 typedef struct ranges {
     int n, axis;
     int64_t lo[MOST], hi[MOST];
-    bool also; /* x is read as a whole, too */
+    bool later, earlier; /* x is read as a whole, too, behind the ranges or before them; */
+    float whole[2][N];   /* multiplied by */
     float by[MOST][N];
 } ranges;
 
@@ -24,7 +25,8 @@ static ranges draw(uint64_t *seed)
     static const float values[] = {0, -0.0F, 1.5F, -2.25F, 0x1p-100F, 3e30F};
     ranges r = {.n = 1 + (int)(unit_random(seed) >> 33) % MOST,
                 .axis = (int)(unit_random(seed) >> 63),
-                .also = unit_random(seed) >> 61 == 0};
+                .later = unit_random(seed) >> 62 == 0,
+                .earlier = unit_random(seed) >> 61 == 0};
     const bool apart = unit_random(seed) >> 63, equal = unit_random(seed) >> 62 == 0;
     const int size = r.axis ? COLUMNS : ROWS;
     for (int i = 0; i < r.n; i++) {
@@ -36,6 +38,8 @@ static ranges draw(uint64_t *seed)
         for (int k = 0; k < N; k++)
             r.by[i][k] = values[(unit_random(seed) >> 33) % (equal ? 2 : 6)];
     }
+    for (int k = 0; k < 2 * N; k++)
+        r.whole[k / N][k % N] = values[(unit_random(seed) >> 33) % 6];
     return r;
 }
 
@@ -49,24 +53,30 @@ static bool has(const ranges *r, int i, int k)
 static void sum_up(const ranges *r, float *dx)
 {
     for (int k = 0; k < N; k++) {
-        float sum = r->also ? 1 : has(r, r->n - 1, k) ? r->by[r->n - 1][k] : 0;
-        for (int i = r->n - (r->also ? 1 : 2); i >= 0; i--)
+        float sum = r->later ? r->whole[0][k] : has(r, r->n - 1, k) ? r->by[r->n - 1][k] : 0;
+        for (int i = r->n - (r->later ? 1 : 2); i >= 0; i--)
             sum += has(r, i, k) ? r->by[i][k] : 0;
-        dx[k] = sum;
+        dx[k] = r->earlier ? sum + r->whole[1][k] : sum;
     }
+}
+
+static tp_tensor *whole(tp_tensor *x, const float *by)
+{
+    tp_tensor *t = tp_tensor_new(tp_ctx_of(x), TP_F32, TP_DIMS(ROWS, COLUMNS), by);
+    return tp_sum(tp_mul(x, t), TP_ALL, false);
 }
 
 static tp_tensor *loss_of(tp_tensor *x, const ranges *r)
 {
     tp_ctx *tp = tp_ctx_of(x);
-    tp_tensor *y = tp_scalar(tp, TP_F32, 0);
+    tp_tensor *y = r->earlier ? whole(x, r->whole[1]) : tp_scalar(tp, TP_F32, 0);
     for (int i = 0; i < r->n; i++) {
         tp_tensor *by = tp_tensor_new(tp, TP_F32, TP_DIMS(ROWS, COLUMNS), r->by[i]);
         tp_tensor *part = tp_slice(x, r->axis, r->lo[i], r->hi[i], 1);
         by = tp_slice(by, r->axis, r->lo[i], r->hi[i], 1);
         y = tp_add(y, tp_sum(tp_mul(part, by), TP_ALL, false));
     }
-    return r->also ? tp_add(y, tp_sum(x, TP_ALL, false)) : y;
+    return r->later ? tp_add(y, whole(x, r->whole[0])) : y;
 }
 
 static void expect(const char *mode, uint64_t seed, const tp_tensor *dx, const float *want)
