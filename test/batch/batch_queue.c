@@ -454,7 +454,7 @@ static long calls_with(long fail_at, bool once)
 static void memory_runs_out(void **state)
 {
     (void)state;
-    unit_fail_each(calls_with, 1000);
+    unit_fail_each(calls_with, 400);
 }
 
 int main(void)

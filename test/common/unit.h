@@ -88,12 +88,12 @@ static inline void unit_close(tp_ctx *tp, const unit_memory *m)
     assert_int_equal(m->bytes, 0);
 }
 
-/* `run` does its work in a context of its own, with unit_fail, and gives how many calls that took; of more than `most`
- * one in seven fails. */
+/* `run` does its work in a context of its own, with unit_fail, and gives how many calls that took; about
+ * `most` of them fail. */
 static inline void unit_fail_each(long (*run)(long at, bool once), long most)
 {
     const long calls = run(0, false);
-    for (long at = 1; at <= calls; at += calls > most ? 7 : 1) {
+    for (long at = 1; at <= calls; at += 1 + (calls - 1) / most) {
         run(at, false);
         run(at, true);
     }
