@@ -66,7 +66,8 @@ static inline bool case_is_float(tp_dtype t)
 typedef struct case_options {
     const char *mode, *only, *dump, *program;
     uint64_t seed;
-    bool all; /* every pass in turn, second gradients compiled: slow */
+    bool all;  /* every pass in turn, second gradients compiled: slow */
+    int third; /* of the cases that are C programs */
 } case_options;
 
 bool case_wanted(const case_options *o, const op_case *c);

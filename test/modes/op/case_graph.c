@@ -241,9 +241,11 @@ static void run_batch(batch *b, int number)
     run(b, b->g, "tiles", &(tp_compile_options){.engine = TP_ENGINE_TILES});
     char passes[MOST_PASSES + 1][MOST_PASS_NAME];
     const int n_passes = pass_list(passes) + 1; /* the last: all */
-    /* A run of the compiler takes longer than all else: of ops between others every fourth forty are C programs, each
-     * with another pass left out; -1: with all passes. */
-    const bool in_c = b->o->all || b->o->only || !b->kind.wrapped || number % 4 == 0;
+    /* A run of the compiler takes longer than all else: one forty of three is a C program, and of ops between others one of
+     * twelve, each with another pass left out; -1: with all passes. */
+    const int step = b->kind.wrapped ? 4 : 1;
+    const bool in_c =
+        b->o->all || b->o->only || number % (3 * step) == b->o->third % 3 * step;
     const int only = b->kind.wrapped ? number / 4 % (n_passes + 1) - 1 : -1;
     if (in_c && (b->o->all || only < 0))
         run(b, b->g, "C", &(tp_compile_options){.engine = TP_ENGINE_C});

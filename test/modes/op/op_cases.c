@@ -1,6 +1,6 @@
 /* Every case of cases.def in one mode.
  *
- *     op_cases MODE [--case OP or OP/N] [--seed N] [--all] [--dump DIR]
+ *     op_cases MODE [--case OP or OP/N] [--seed N] [--all] [--third N] [--dump DIR]
  *
  * MODE: graph   eager = reference = C program, alone and between other ops, with passes left
  *               out, forward and backward, after printing and parsing, after saving and loading
@@ -15,7 +15,8 @@
  *       onnx    models with operands and results into DIR, for test/outside/export
  *       validate  graphs are compiled for the reference: with TAPIR_VALIDATE=1 each pass is looked at
  *       alone   C files that stand alone, in DIR (some of them, or --all)
- * --all: slow; every pass left out in turn, second gradients in C programs too. */
+ * --all: slow; every pass left out in turn, second gradients in C programs too. --third: which third of the cases are C
+ * programs in mode graph: another each day; with --case or --all all are. */
 #include "case.h"
 
 #include <stdarg.h>
@@ -154,6 +155,8 @@ int main(int argc, char **argv)
             o.seed = strtoull(argv[++i], NULL, 10);
         else if (strcmp(argv[i], "--dump") == 0 && i + 1 < argc)
             o.dump = argv[++i];
+        else if (strcmp(argv[i], "--third") == 0 && i + 1 < argc)
+            o.third = atoi(argv[++i]);
         else
             o.mode = "";
     }
@@ -167,7 +170,7 @@ int main(int argc, char **argv)
             return n_failures || looked_at == 0;
         }
     fprintf(stderr, "usage: op_cases MODE [--case OP or OP/N] [--seed N] [--all] "
-                    "[--dump DIR]\n"
+                    "[--third N] [--dump DIR]\n"
                     "MODE: graph, grad, fail, cover, factors, dump, onnx, vmap, jvp, validate or alone\n");
     return 2;
 }
