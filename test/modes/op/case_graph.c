@@ -227,7 +227,7 @@ static void run_batch(batch *b, int number)
     if (b->n == 0)
         return;
     if (strcmp(b->o->mode, "alone") == 0) {
-        if (b->o->all || b->o->only || number % 6 == 0)
+        if (b->o->all || b->o->only || number % 18 == b->o->third % 3 * 6)
             run_alone(b, number);
         return;
     }

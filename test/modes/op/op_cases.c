@@ -16,7 +16,7 @@
  *       validate  graphs are compiled for the reference: with TAPIR_VALIDATE=1 each pass is looked at
  *       alone   C files that stand alone, in DIR (some of them, or --all)
  * --all: slow; every pass left out in turn, second gradients in C programs too. --third: which third of the cases are C
- * programs in mode graph: another each day; with --case or --all all are. */
+ * programs in mode graph, or of some of them C files in mode alone: another each day; with --case or --all all are. */
 #include "case.h"
 
 #include <stdarg.h>
