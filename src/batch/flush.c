@@ -1,6 +1,7 @@
 /* The order in which what waits is computed: views at once when what they look at is there; of the signatures with ready
  * units one that others wait for, and of these the one whose ready units are the lowest, all of which are a group. So what
  * waits for its like is as late as it can be, and more of it is ready. */
+#include "base/log.h"
 #include "batch/queue.h"
 
 #include <stdlib.h>
@@ -160,6 +161,34 @@ static void run_all(tpi_queue *w)
     tpi_give_back(m, group, bytes);
 }
 
+/* Of what waits, so many kernels at least, in whatever order: what is computed alone, and of each signature as many as its
+ * longest chain of units of which each depends on the one before. -1: no memory. */
+static int64_t least_kernels(const tpi_queue *w)
+{
+    int64_t least = 0;
+    const size_t bytes = (size_t)w->n * sizeof(int32_t);
+    int32_t *chain = tpi_take(&w->ctx->mem, bytes);
+    for (int32_t i = 0; i < w->n; i++)
+        least += w->units[i].y && !w->units[i].view && w->units[i].signature < 0;
+    for (int32_t s = 0; s < w->n_signatures && chain; s++) {
+        int32_t longest = 0;
+        for (int32_t i = 0; i < w->n; i++) {
+            const tpi_queue_unit *u = &w->units[i];
+            chain[i] = 0;
+            for (int k = 0; k < u->n_in && u->y; k++) {
+                const int32_t maker = tpi_unit_of(w, w->operands[u->first + k].t);
+                if (maker >= 0 && chain[maker] > chain[i])
+                    chain[i] = chain[maker];
+            }
+            chain[i] += u->y && u->signature == s;
+            longest = chain[i] > longest ? chain[i] : longest;
+        }
+        least += longest;
+    }
+    tpi_give_back(&w->ctx->mem, chain, chain ? bytes : 0);
+    return chain ? least : -1;
+}
+
 void tpi_queue_flush(tpi_queue *w)
 {
     tp_ctx *ctx = w->ctx;
@@ -167,6 +196,9 @@ void tpi_queue_flush(tpi_queue *w)
         return;
     w->running = true;
     drop_unwanted(w);
+    const tp_batch_counts before = ctx->batch_counts;
+    const bool logs = tpi_log_on(TPI_LOG_batch);
+    const int64_t least = logs ? least_kernels(w) : 0;
     for (int32_t i = 0; i < w->n; i++)
         ctx->batch_counts.ops += w->units[i].y && !w->units[i].view;
     tpi_frame_head *frame = ctx->frame;
@@ -179,5 +211,9 @@ void tpi_queue_flush(tpi_queue *w)
     ctx->frame = frame;
     ctx->tracing = tracing;
     w->running = false;
+    if (logs)
+        tpi_log(TPI_LOG_batch, "%lld ops and calls by %lld kernels, of at least %lld",
+                (long long)(ctx->batch_counts.ops - before.ops),
+                (long long)(ctx->batch_counts.kernels - before.kernels), (long long)least);
     tpi_queue_clear(w);
 }

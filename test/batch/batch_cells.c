@@ -1,4 +1,5 @@
 /* Calls of pure functions in a tp_batch: each is one unit, and the bits are those without the block. */
+#include "common/caught.h"
 #include "common/unit.h"
 #include "tapir/tapir.h"
 
@@ -633,6 +634,33 @@ static void others_see_the_ops(void **ctx)
     tp_function_free(f);
 }
 
+/* The log tells how many kernels it took, and how few it could have been: no fewer than each signature's longest chain. */
+static void the_log_tells_how_well(void **ctx)
+{
+    tp_ctx *tp = *ctx;
+    scaled s = scaled_of(tp);
+    tp_function *f =
+        tp_function_new(tp, "scale", scale, &s, &(tp_function_options){.pure = true});
+    tp_tensor *y[4];
+    for (int i = 0; i < 4; i++)
+        y[i] = row(tp, (float)i);
+    char text[4000];
+    const caught c = catch_begin();
+    setenv("TAPIR_LOG", "batch", 1);
+    tp_batch (tp) {
+        for (int i = 0; i < 4; i++) /* chains of 1 to 4 calls, each behind a product */
+            for (int k = 0; k <= i; k++)
+                y[i] = tp_function_apply(f, 1, (tp_tensor *[]){tp_mul(y[i], 2)});
+    }
+    unsetenv("TAPIR_LOG");
+    catch_end(c, text, sizeof text);
+    if (!strstr(text, "tapir: batch: 20 ops and calls by 8 kernels, of at least 8\n"))
+        fail_msg("the log is %s", text);
+    if (!strstr(text, ": scale, as one for 4\n") || !strstr(text, ": mul, as one for 4\n"))
+        fail_msg("the log is %s", text);
+    tp_function_free(f);
+}
+
 /* ---- memory ---------------------------------------------------------------------------------------------------------- */
 
 static long calls_with(long fail_at, bool once)
@@ -680,6 +708,7 @@ int main(void)
         CASE(operands_that_failed),
         CASE(what_was_assigned_since_is_refused),
         CASE(others_see_the_ops),
+        CASE(the_log_tells_how_well),
         cmocka_unit_test(memory_runs_out),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
