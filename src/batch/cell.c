@@ -223,7 +223,8 @@ static bool is_plain(const tp_tensor *t)
 typedef struct uses {
     bool other;
     int multiplies; /* as the right matrix of a product whose rows a sweep joins: how often */
-    bool led;       /* beside what has more axes, of one place each: the gradient is summed over these, and has no -0 */
+    bool
+        led; /* beside what has more axes, of one place each: the gradient is summed over these, and has no -0 */
 } uses;
 
 static uses uses_of(const tpi_body *b, const tp_tensor *p)
@@ -238,7 +239,8 @@ static uses uses_of(const tpi_body *b, const tp_tensor *p)
                 continue;
             u.multiplies += right;
             u.other |= !right;
-            u.led |= meets && p->rank < t->rank && (t->op->contract || tpi_count(p) == tpi_count(t));
+            u.led |=
+                meets && p->rank < t->rank && (t->op->contract || tpi_count(p) == tpi_count(t));
         }
     }
     for (int i = 0; i < b->n_outputs; i++)
@@ -275,6 +277,8 @@ static const char *find_shared(tpi_batch_cell *c)
         tp_tensor *t = outer->in[0];
         if (t->flags & TPI_LAZY || tpi_is_wrapped(t) || !(t->flags & TPI_CONTIGUOUS))
             return "it reads a tensor that waits itself, is the caller's, or has gaps";
+        if (c->n_in + c->n_shared == TPI_CELL_MOST)
+            return "it reads too many tensors";
         tpi_cell_shared *s = &c->shared[c->n_shared++];
         *s = (tpi_cell_shared){.t = t, .param = k, .requires = (t->flags & TPI_REQUIRES) != 0};
         tpi_ref(t);
@@ -339,10 +343,11 @@ static const char *look_at_body(tpi_batch_cell *c)
             return "an op in it draws, may fail, has an effect or a body, or takes one sample "
                    "after the other";
     if (c->recording && differs_for_many(c))
-        return "a value of each call is the right matrix of a product, or meets what has more axes";
+        return "a value of each call is the right matrix of a product, or meets what has more "
+               "axes";
+    if (b->graph->n_nodes > TPI_CELL_OPS)
+        return "it is too long";
     const char *why = find_shared(c);
-    if (!why && c->n_in + c->n_shared + b->graph->n_nodes > TPI_CELL_MOST * 64)
-        why = "it is too long";
     return why ? why : look_at_results(c);
 }
 

@@ -21,7 +21,11 @@
 #include "run/program.h"
 #include "transform/one_body.h"
 
-enum { TPI_CELL_MOST = 64 }; /* operands, and results */
+enum {
+    TPI_CELL_MOST =
+        64, /* operands, of which there is a bit each; half as many arguments, results and taps */
+    TPI_CELL_OPS = 4096 /* of a body */
+};
 
 /* What a program takes or gives, of one sample. */
 typedef struct tpi_cell_port {

@@ -30,6 +30,7 @@ static bool name_all(const tpi_batch_cell *c, int n, tp_tensor *const *t, const 
 /* What one is made of: nodes, and what they are. */
 typedef struct draft {
     tpi_batch_cell *c;
+    tpi_bump memory;
     int n_in, n_out;
     tp_tensor **in, **out;
     tpi_cell_port *fed, *given;
@@ -37,14 +38,14 @@ typedef struct draft {
 
 enum { MOST = 4 * TPI_CELL_MOST };
 
-/* In the cell's memory; false: there is none. */
+/* False: no memory. */
 static bool begin(draft *d, tpi_batch_cell *c)
 {
-    *d = (draft){.c = c};
-    d->in = tpi_bump_take(&c->memory, MOST, sizeof *d->in);
-    d->out = tpi_bump_take(&c->memory, MOST, sizeof *d->out);
-    d->fed = tpi_bump_take(&c->memory, MOST, sizeof *d->fed);
-    d->given = tpi_bump_take(&c->memory, MOST, sizeof *d->given);
+    *d = (draft){.c = c, .memory = TPI_BUMP(&c->ctx->mem)};
+    d->in = tpi_bump_take(&d->memory, MOST, sizeof *d->in);
+    d->out = tpi_bump_take(&d->memory, MOST, sizeof *d->out);
+    d->fed = tpi_bump_take(&d->memory, MOST, sizeof *d->fed);
+    d->given = tpi_bump_take(&d->memory, MOST, sizeof *d->given);
     return d->given;
 }
 
@@ -118,15 +119,20 @@ static tpi_cell_side *finish(draft *d, tpi_at at, bool back)
     static const tpi_purpose purpose = {.what = "a call in tp_batch"};
     tpi_batch_cell *c = d->c;
     const tp_compile_options opt = {.engine = c->engine};
-    const char **names = tpi_bump_take(&c->memory, 2 * MOST, sizeof *names);
-    tpi_cell_side *s = tpi_bump_take(&c->memory, 1, sizeof *s);
-    if (!s || !find_fed(d, back) || !name_all(c, d->n_in, d->in, names) ||
+    const char **names = tpi_bump_take(&d->memory, 2 * MOST, sizeof *names);
+    if (!names || !find_fed(d, back) || !name_all(c, d->n_in, d->in, names) ||
         !name_all(c, d->n_out, d->out, names + MOST)) {
         tpi_no_memory(c->ctx, at, c->name);
         return NULL;
     }
-    *s = (tpi_cell_side){
-        .cell = c, .n_in = d->n_in, .n_out = d->n_out, .in = d->fed, .out = d->given};
+    tpi_cell_side *s = tpi_bump_take(&c->memory, 1, sizeof *s);
+    tpi_cell_port *in = tpi_bump_copy(&c->memory, d->fed, (size_t)d->n_in, sizeof *in);
+    tpi_cell_port *out = tpi_bump_copy(&c->memory, d->given, (size_t)d->n_out, sizeof *out);
+    if (!out) {
+        tpi_no_memory(c->ctx, at, c->name);
+        return NULL;
+    }
+    *s = (tpi_cell_side){.cell = c, .n_in = d->n_in, .n_out = d->n_out, .in = in, .out = out};
     s->program =
         tpi_program_new(c->many, at, &purpose, d->n_in, names, d->n_out, names + MOST, &opt);
     if (!s->program)
@@ -141,15 +147,18 @@ static tpi_cell_side *finish(draft *d, tpi_at at, bool back)
 static tpi_cell_side *make_forward(tpi_batch_cell *c)
 {
     draft d;
-    if (!begin(&d, c)) {
+    tpi_cell_side *s = NULL;
+    if (begin(&d, c)) {
+        for (int i = 0; i < c->n_out; i++)
+            add_given(&d, c->y[i], &c->results[i], i);
+        for (int i = 0; i < c->n_taps; i++)
+            add_given(&d, c->taps[i], &c->results[c->n_out + i], c->n_out + i);
+        s = finish(&d, c->at, false);
+    } else {
         tpi_no_memory(c->ctx, c->at, c->name);
-        return NULL;
     }
-    for (int i = 0; i < c->n_out; i++)
-        add_given(&d, c->y[i], &c->results[i], i);
-    for (int i = 0; i < c->n_taps; i++)
-        add_given(&d, c->taps[i], &c->results[c->n_out + i], c->n_out + i);
-    return finish(&d, c->at, false);
+    tpi_bump_free(&d.memory);
+    return s;
 }
 
 /* ---- back ---------------------------------------------------------------------------------------------------------------- */
@@ -261,21 +270,21 @@ static tpi_cell_side *make_back(tpi_batch_cell *c, tpi_at at, uint64_t met, uint
 {
     tp_ctx *ctx = c->ctx;
     draft d;
-    if (!begin(&d, c)) {
-        tpi_no_memory(ctx, at, c->name);
-        return NULL;
-    }
     const tpi_paused around = {ctx->frame, ctx->tracing};
     const bool recording = tp_recording(ctx, true), sweeps = ctx->sweeps;
     const bool has_symbols = ctx->has_symbols;
     ctx->frame = NULL;
     ctx->tracing = NULL;
     ctx->sweeps = true;
+    c->memory.failed = false; /* there may be some by now */
     tpi_cell_side *s = NULL;
-    if (tp_scope_begin(ctx) == TP_OK) {
+    if (!begin(&d, c)) {
+        tpi_no_memory(ctx, at, c->name);
+    } else if (tp_scope_begin(ctx) == TP_OK) {
         s = sweep(&d, at, met, wanted, odd) ? finish(&d, at, true) : NULL;
         tp_scope_end(ctx);
     }
+    tpi_bump_free(&d.memory);
     tpi_resume(ctx, around);
     ctx->sweeps = sweeps;
     ctx->has_symbols = has_symbols;

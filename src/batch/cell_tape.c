@@ -9,7 +9,7 @@
 static const tpi_op op_cell, op_part;
 
 enum {
-    MOST_OPS = 64 * TPI_CELL_MOST
+    MOST_OPS = 2 * TPI_CELL_OPS
 }; /* so many numbers of program order are left free for those of the body */
 
 typedef struct cell_attrs {

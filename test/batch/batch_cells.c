@@ -5,7 +5,7 @@
 
 #include <inttypes.h>
 
-enum { WIDTH = 6, WORDS = 11 };
+enum { WIDTH = 6, WORDS = 11, MANY = 80 };
 
 /* ---- a Tree-LSTM --------------------------------------------------------------------------------------------------- */
 
@@ -16,7 +16,7 @@ typedef struct tree {
 
 typedef struct net {
     tp_ctx *tp;
-    tp_tensor *words, *w, *b, *peep, *leaf, *constant;
+    tp_tensor *words, *w, *b, *peep, *leaf, *constant, *many[MANY];
     tp_function *cell, *at_leaf; /* NULL: the bodies are called */
     tp_optimizer *o;
 } net;
@@ -72,6 +72,8 @@ static void net_make(net *m, tp_ctx *tp, bool functions)
                .b = parameter(tp, &s, "b", TP_DIMS(5 * WIDTH)),
                .peep = parameter(tp, &s, "peep", TP_DIMS(WIDTH)),
                .leaf = parameter(tp, &s, "leaf", TP_DIMS(WIDTH, WIDTH))};
+    for (int i = 0; i < MANY; i++)
+        m->many[i] = parameter(tp, &s, NULL, TP_DIMS(WIDTH));
     m->constant = tp_tensor_new(tp, TP_F32, TP_DIMS(1), (const float[]){0.7f});
     m->o =
         tp_adam_new(tp, 0.05, NULL, 5, (tp_tensor *[]){m->words, m->w, m->b, m->peep, m->leaf});
@@ -334,6 +336,17 @@ static void rows_of_three(void *user, int n_in, tp_tensor *const *in, int n_out,
     out[1] = tp_mul(tp_reduce_max(z, 1, (int64_t[]){0}, true), tp_mean(z, TP_ALL, false));
 }
 
+/* There is a bit for each operand. */
+static void reads_many(void *user, int n_in, tp_tensor *const *in, int n_out, tp_tensor **out)
+{
+    const net *m = user;
+    (void)n_in, (void)n_out;
+    out[0] = in[0];
+    for (int i = 0; i < MANY; i++)
+        out[0] = tp_add(tp_mul(out[0], 0.5), m->many[i]);
+    out[1] = tp_tanh(in[1]);
+}
+
 static void second_is_constant(void *user, int n_in, tp_tensor *const *in, int n_out,
                                tp_tensor **out)
 {
@@ -348,6 +361,7 @@ static const body bodies[] = {
     {"rows_of_three",       rows_of_three,       true },
     {"second_is_constant",  second_is_constant,  true },
     {"no_float",            no_float,            false},
+    {"reads_many",          reads_many,          false},
     {"looks",               looks,               false},
     {"draws",               draws,               false},
     {"may_fail",            may_fail,            false},
