@@ -63,6 +63,14 @@ static tp_tensor *parameter(tp_ctx *tp, uint64_t *seed, const char *name, int ra
     return tp_param(tp_tensor_new(tp, TP_F32, rank, shape, v), name);
 }
 
+static tp_tensor *row_of(tp_ctx *tp, uint64_t *seed)
+{
+    float v[WIDTH];
+    for (int i = 0; i < WIDTH; i++)
+        v[i] = (float)(unit_random(seed) >> 40) * 0x1p-24f - 0.5f;
+    return tp_require_grad(tp_tensor_new(tp, TP_F32, TP_DIMS(WIDTH), v));
+}
+
 static void net_make(net *m, tp_ctx *tp, bool functions)
 {
     uint64_t s = 7;
@@ -73,7 +81,7 @@ static void net_make(net *m, tp_ctx *tp, bool functions)
                .peep = parameter(tp, &s, "peep", TP_DIMS(WIDTH)),
                .leaf = parameter(tp, &s, "leaf", TP_DIMS(WIDTH, WIDTH))};
     for (int i = 0; i < MANY; i++)
-        m->many[i] = parameter(tp, &s, NULL, TP_DIMS(WIDTH));
+        m->many[i] = row_of(tp, &s);
     m->constant = tp_tensor_new(tp, TP_F32, TP_DIMS(1), (const float[]){0.7f});
     m->o =
         tp_adam_new(tp, 0.05, NULL, 5, (tp_tensor *[]){m->words, m->w, m->b, m->peep, m->leaf});
