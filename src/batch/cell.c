@@ -20,7 +20,7 @@ typedef struct kept {
     int n;
 } kept;
 
-static void free_side(tpi_cell_side *s)
+static void free_programs(tpi_cell_side *s)
 {
     for (; s; s = s->next)
         tp_program_free(s->program);
@@ -31,8 +31,8 @@ static void free_cell(void *user, void *data)
     tpi_batch_cell *c = user;
     tpi_mem *m = &c->ctx->mem;
     (void)data;
-    free_side(c->forward);
-    free_side(c->back);
+    free_programs(c->forward);
+    free_programs(c->back);
     for (int i = 0; i < c->n_shared; i++)
         tpi_unref(c->shared[i].t);
     tp_graph_free(c->many);
@@ -114,11 +114,21 @@ static watch *watch_of(tp_ctx *ctx)
     return (watch *)ctx->frame;
 }
 
+/* What waits outside is computed. */
+static void note(tp_ctx *ctx, tpi_at at)
+{
+    watch *w = watch_of(ctx);
+    w->computes = true;
+    ctx->frame = w->around;
+    tpi_look_at_all(ctx, at, TPI_LOOK_OTHER);
+    ctx->frame = &w->head;
+}
+
 static tp_tensor *watch_apply(tp_ctx *ctx, tpi_at at, const tpi_op *op, int n_in,
                               tp_tensor *const *in, const void *attrs, bool requires)
 {
     (void) requires;
-    watch_of(ctx)->computes = true;
+    note(ctx, at);
     return tpi_apply_now(ctx, at, op, n_in, in, attrs);
 }
 
@@ -131,7 +141,13 @@ static tp_tensor *watch_assign(tpi_at at, tp_tensor *var, tp_tensor *value)
 
 static void watch_look(tp_ctx *ctx, tpi_at at, const tp_tensor *t, tpi_look look)
 {
-    (void)at, (void)t, (void)look;
+    (void)t, (void)look;
+    note(ctx, at);
+}
+
+/* Another function, which may watch what this one does not. */
+static void watch_entered(tp_ctx *ctx)
+{
     watch_of(ctx)->computes = true;
 }
 
@@ -154,6 +170,7 @@ static void watch_leave(tp_ctx *ctx)
 
 static const tpi_frame_rules watch_rules = {.apply = watch_apply,
                                             .scalar = tpi_scalar_now,
+                                            .entered = watch_entered,
                                             .assign = watch_assign,
                                             .look = watch_look,
                                             .answered = watch_answered,
@@ -204,22 +221,28 @@ static const char *trace(tpi_batch_cell *c, const tpi_function_call *call)
         return "";
     if (failed || ctx->status != TP_OK) /* it may have gone on with what a failed look gave */
         return "it does what has no place in a graph";
-    return w->computes ? "it computes something of tensors that are none of its arguments, or "
-                         "looks at values"
-                       : NULL;
+    return w->computes
+               ? "it computes something of tensors that are none of its arguments, looks "
+                 "at values, or calls a function"
+               : NULL;
 }
 
 /* ---- what such a body must be ----------------------------------------------------------------------------------------- */
 
+/* Of constants memory that may change, or is not there yet, is none. */
 static bool is_plain(const tp_tensor *t)
 {
     const tpi_op *op = t->op;
+    if (op->kind == TPI_SOURCE && t->n_in)
+        return !(t->in[0]->flags & TPI_LAZY) && !tpi_is_wrapped(t->in[0]) &&
+               !(t->in[0]->buf && t->in[0]->buf->exposed);
     return op->kind != TPI_EFFECT && op->kind != TPI_BLOCK && op->kind != TPI_PORT &&
            !op->awaits && !tpi_node_draws(t) && !op->own && !tpi_may_refuse(op) &&
            op->batch != TPI_BATCH_NONE && op->batch != TPI_BATCH_VALUE;
 }
 
-/* How a body reads its node p. */
+/* How a body reads its node p. `led`: an op on a [4] and a [1, 4] sums the gradient of the first over one place, and such a
+ * sum leaves no -0; with many samples it is [n, 4], and made [n, 1, 4] without a sum. */
 typedef struct uses {
     bool other;
     int multiplies; /* as the right matrix of a product whose rows a sweep joins: how often */
@@ -340,8 +363,9 @@ static const char *look_at_body(tpi_batch_cell *c)
     const tpi_body *b = c->one.body;
     for (int i = 0; i < b->graph->n_nodes; i++)
         if (!is_plain(b->graph->nodes[i]))
-            return "an op in it draws, may fail, has an effect or a body, or takes one sample "
-                   "after the other";
+            return "it draws, may fail, has an effect or a block, takes one sample after the "
+                   "other, or "
+                   "reads what waits or is the caller's memory";
     if (c->recording && differs_for_many(c))
         return "a value of each call is the right matrix of a product, or meets what has more "
                "axes";
@@ -375,7 +399,7 @@ static bool is_small(const tpi_function_call *call)
     enum { MOST = 1 << 16 };
     bool is = true;
     for (int i = 0; i < call->n_in && is; i++)
-        is = tpi_bytes(call->in[i]) <= MOST;
+        is = tpi_bytes(call->in[i]) <= MOST && call->in[i]->rank < TP_MAX_RANK;
     return is;
 }
 
@@ -385,7 +409,7 @@ static const char *make_parts(tpi_batch_cell *c, const tpi_function_call *call)
         call->n_out > TPI_CELL_MOST / 2)
         return "it has no arguments or results, or too many";
     if (!is_small(call))
-        return "its arguments are large";
+        return "its arguments are large, or have too many axes";
     const char *why = trace(c, call);
     why = why ? why : look_at_body(c);
     why = why ? why : tpi_cell_build(c);
@@ -402,6 +426,8 @@ static const char *make_aside(tpi_batch_cell *c, const tpi_function_call *call)
     tpi_error_aside(ctx, &earlier);
     if (tp_scope_begin(ctx) == TP_OK) {
         why = make_parts(c, call);
+        if (why && !*why && ctx->status != TP_E_MEMORY && ctx->status != TP_OK)
+            why = "no graph of many calls can be made of it";
         tp_scope_end(ctx);
     }
     tpi_forget_error(ctx);
@@ -440,32 +466,74 @@ static tpi_batch_cell *new_cell(tp_ctx *ctx, const tpi_function_call *call)
     return c;
 }
 
-static tpi_batch_cell *make(tp_ctx *ctx, kept *k, const tpi_function_call *call)
+/* Out of the list; nodes of tapes, and what waits, may have it still. */
+static void drop(kept *k, tpi_batch_cell *c)
 {
+    tpi_batch_cell **at = &k->cells;
+    while (*at != c)
+        at = &(*at)->next;
+    *at = c->next;
+    k->n--;
+    tpi_unref(c->holder);
+}
+
+/* The first call like this one runs the body, so that it is seen whether C looks at values there. */
+static void add(tp_ctx *ctx, kept *k, const tpi_function_call *call)
+{
+    tpi_batch_cell *oldest = k->cells;
+    while (k->n == MOST_CELLS && oldest->next)
+        oldest = oldest->next;
+    if (k->n == MOST_CELLS)
+        drop(k, oldest);
     tpi_batch_cell *c = new_cell(ctx, call);
     if (!c)
-        return NULL;
-    c->why = take_form(c, call) ? make_aside(c, call) : "";
+        return;
+    c->next = k->cells;
+    k->cells = c;
+    k->n++;
+    if (take_form(c, call))
+        *call->looked = &c->looks;
+    else
+        drop(k, c);
+}
+
+/* False: no memory, and it is gone. */
+static bool make(kept *k, tpi_batch_cell *c, const tpi_function_call *call)
+{
+    c->why = c->looks ? "C looks at values in it" : make_aside(c, call);
+    c->made = true;
     if (c->why && !*c->why) { /* another time */
-        tpi_unref(c->holder);
-        return NULL;
+        drop(k, c);
+        return false;
     }
     if (c->why)
         tpi_log(TPI_LOG_batch, "%s:%d: calls of \"%s\" wait op by op: %s",
                 call->at.file ? call->at.file : "?", call->at.line, call->name, c->why);
+    return true;
+}
+
+/* The cell of calls like this one, which is now the first of the list; NULL: there is none. */
+static tpi_batch_cell *find(kept *k, const tpi_function_call *call)
+{
+    tpi_batch_cell **at = &k->cells, *c;
+    while (*at && !fits(*at, call))
+        at = &(*at)->next;
+    c = *at;
+    if (!c)
+        return NULL;
+    *at = c->next;
     c->next = k->cells;
     k->cells = c;
-    k->n++;
     return c;
 }
 
 tpi_batch_cell *tpi_cell_of(tp_ctx *ctx, const tpi_function_call *call)
 {
     kept *k = kept_of(ctx, call);
-    tpi_batch_cell *c = k ? k->cells : NULL;
-    while (c && !fits(c, call))
-        c = c->next;
-    if (!c && k && k->n < MOST_CELLS)
-        c = make(ctx, k, call);
-    return c && !c->why && !comes_twice(c, call) ? c : NULL;
+    tpi_batch_cell *c = k ? find(k, call) : NULL;
+    if (k && !c)
+        add(ctx, k, call);
+    if (!c || (!c->made && !make(k, c, call)))
+        return NULL;
+    return !c->why && !comes_twice(c, call) ? c : NULL;
 }

@@ -74,6 +74,8 @@ struct tpi_batch_cell {
     const char *name;
     tpi_at at;
     tp_engine engine;
+    bool made;       /* not before the second call */
+    bool looks;      /* C has looked at values in a call like these, or done what is no op */
     const char *why; /* calls like these are no cell; NULL: they are */
     /* Calls like these: */
     bool recording, training;

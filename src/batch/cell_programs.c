@@ -305,7 +305,9 @@ tpi_cell_side *tpi_cell_back(tpi_batch_cell *c, tpi_at at, uint64_t met, uint64_
         if (s->met == met && s->wanted == wanted)
             return s;
     tpi_cell_side *s = make_back(c, at, met, wanted, &odd);
-    if (!s && c->ctx->status == TP_OK)
+    if (!s && odd)
+        tpi_fail(c->ctx, at, c->name, TP_E_BUG, "a gradient has another size for many calls");
+    else if (!s && c->ctx->status == TP_OK)
         tpi_no_memory(c->ctx, at, c->name);
     return s;
 }

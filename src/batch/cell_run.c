@@ -3,6 +3,7 @@
 #include "batch/sample_rows.h"
 #include "op/waiting.h"
 
+#include <stdio.h>
 #include <string.h>
 
 int tpi_cell_varying(const tpi_cell_side *s)
@@ -63,11 +64,14 @@ static bool run(const tpi_cell_side *s, tpi_at at, int n, tp_tensor *const *in,
     return ok;
 }
 
-static void fail_all(const tpi_cell_side *s, tpi_at at, int n, tp_tensor *const *y)
+/* With what the context tells. */
+static void fail_results(const tpi_cell_side *s, tpi_at at, int n, tp_tensor *const *y,
+                         tp_status status, const char *why)
 {
     tp_ctx *ctx = s->cell->ctx;
-    tp_tensor *failed = tpi_is_interrupted(ctx) ? tpi_refuse_interrupted(ctx, at, s->cell->name)
-                                                : tpi_no_memory(ctx, at, s->cell->name);
+    tp_tensor *failed = status == TP_OK || status == TP_E_MEMORY
+                            ? tpi_no_memory(ctx, at, s->cell->name)
+                            : tpi_fail(ctx, at, s->cell->name, status, "%s", why);
     for (int i = 0; i < n * s->n_out; i++)
         tpi_waiting_fail(y[i], failed);
 }
@@ -80,16 +84,19 @@ void tpi_cell_run(const tpi_cell_side *s, tpi_at at, int n, tp_tensor *const *in
     const tpi_paused around = {ctx->frame, ctx->tracing};
     const bool recording = tp_recording(ctx, false);
     tpi_aside earlier;
+    char why[TPI_ERROR_TEXT];
     ctx->frame = NULL;
     ctx->tracing = NULL;
     tpi_error_aside(ctx, &earlier);
     tp_tensor **feeds = tpi_take(&ctx->mem, bytes);
     const bool ok = feeds && run(s, at, n, in, y, feeds, feeds + s->n_in);
     tpi_give_back(&ctx->mem, feeds, feeds ? bytes : 0);
+    const tp_status status = ctx->status;
+    snprintf(why, sizeof why, "%s", ok ? "" : ctx->error);
     tpi_forget_error(ctx);
     tpi_error_back(ctx, &earlier);
     if (!ok)
-        fail_all(s, at, n, y);
+        fail_results(s, at, n, y, status, why);
     tp_recording(ctx, recording);
     tpi_resume(ctx, around);
 }

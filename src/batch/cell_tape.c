@@ -84,16 +84,28 @@ static void fail_all(tpi_grad *g, tp_tensor *failed)
         }
 }
 
+/* What is computed again would be of the operands as they are now. */
+static tp_tensor *refuse_stale(const tp_tensor *node, tpi_at at)
+{
+    const tpi_batch_cell *c = cell_of(node);
+    tp_tensor *failed = NULL;
+    for (int k = 0; k < c->n_in + c->n_shared && !failed; k++)
+        failed = tpi_refuse_stale(node, at, c->name, k);
+    return failed;
+}
+
+/* Was a gradient of operand k asked for when the cell was made? One that was marked since has none. */
+static bool asked(const tpi_batch_cell *c, int k)
+{
+    return k < c->n_in ? c->asks[k] : c->shared[k - c->n_in].role != TPI_CELL_NO_GRADIENT;
+}
+
 /* The operands of one call of the program, those that are not shared; NULL, or the failed tensor. */
 static tp_tensor *take_operands(const tpi_grad *g, const tpi_cell_side *s, tp_tensor **in)
 {
     int n = 0;
     for (int i = 0; i < s->n_in; i++) {
         const tpi_cell_port *p = &s->in[i];
-        tp_tensor *failed =
-            p->of_result ? NULL : tpi_refuse_stale(g->y, g->at, s->cell->name, p->n);
-        if (failed)
-            return failed;
         if (p->shared)
             continue;
         in[n] = p->of_result ? NULL : g->x[p->n];
@@ -131,9 +143,10 @@ static void back(tpi_grad *g)
     for (int r = 0; r < g->n_results; r++)
         met |= (uint64_t)1 << tpi_index_of(g->results[r]);
     for (int k = 0; k < c->n_in + c->n_shared; k++)
-        wanted |= (uint64_t)tpi_wants(g, k) << k;
-    const tpi_cell_side *s = tpi_cell_back(c, g->at, met, wanted);
-    tp_tensor *failed = s ? take_operands(g, s, in) : &c->ctx->nil;
+        wanted |= (uint64_t)(tpi_wants(g, k) && asked(c, k)) << k;
+    tp_tensor *failed = refuse_stale(g->y, g->at);
+    const tpi_cell_side *s = failed ? NULL : tpi_cell_back(c, g->at, met, wanted);
+    failed = failed ? failed : s ? take_operands(g, s, in) : &c->ctx->nil;
     const size_t bytes = s ? (size_t)s->n_out * sizeof *y : 0;
     if (!failed) {
         y = tpi_take(&c->ctx->mem, bytes);
@@ -267,7 +280,8 @@ static bool unfold(tp_tensor *part)
 {
     tp_tensor *token = part->in[0];
     const int64_t index = tpi_index_of(part);
-    if (token->op->joins && !unfold_cell(token))
+    if (token->op->joins &&
+        (refuse_stale(token, TPI_AT(part->file, part->line)) || !unfold_cell(token)))
         return false;
     const values_inside *p = token->in[token->n_in - 1]->buf->user;
     tpi_unfolding u;

@@ -9,7 +9,11 @@
 static bool is_wanted(const tpi_queue *w, const tpi_queue_unit *u)
 {
     bool is = u->y && (u->y->refs > 1 || (u->op && tpi_may_refuse(u->op)));
-    for (int i = 0; i < u->n_more - 1 && u->y && !is; i++) /* but for the last: the cell */
+    /* Taps are for who wants the results. */
+    const int n = !u->side                            ? 1
+                  : u->side == u->side->cell->forward ? u->side->cell->n_out
+                                                      : u->side->n_out;
+    for (int i = 0; i < n - 1 && u->y && !is; i++)
         is = w->operands[u->first + u->n_in + i].t->refs > 1;
     return is;
 }

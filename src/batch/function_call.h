@@ -18,6 +18,8 @@ typedef struct tpi_function_call {
     size_t n_watched;    /* NULL: none */
     /* What is kept for the function from call to call, NULL at first; whoever has the function frees it. */
     tpi_owned **kept;
+    /* Set where the body is to run: whether C looked at values in it is to be told there. NULL: it does not matter. */
+    bool **looked;
 } tpi_function_call;
 
 #endif

@@ -124,6 +124,7 @@ static tp_tensor *queue_assign(tpi_at at, tp_tensor *var, tp_tensor *value)
     tp_tensor *failed = tpi_refuse_assign(at, var, value);
     if (failed)
         return failed;
+    var->ctx->looks++;
     tpi_queue_flush(w);
     return value->status == TP_OK ? tpi_assign_concrete(at, var, value) : value;
 }
@@ -134,6 +135,7 @@ static void queue_look(tp_ctx *ctx, tpi_at at, const tp_tensor *t, tpi_look look
 {
     tpi_queue *w = (tpi_queue *)ctx->frame;
     (void)at;
+    ctx->looks++;
     if (look < TPI_LOOK_EFFECT && (!t || tpi_unit_of(w, t) >= 0 || t->flags & TPI_VARIABLE))
         tpi_queue_flush(w);
 }

@@ -206,7 +206,7 @@ static bool can_capture(const tp_function *f, int n_in, tp_tensor *const *in)
 
 /* As a whole by who stands there, in a tp_batch. */
 static bool is_taken(tp_function *f, tpi_at at, int n_in, tp_tensor *const *in, int n_out,
-                     tp_tensor **out)
+                     tp_tensor **out, bool **looked)
 {
     const tpi_frame_head *frame = f->ctx->frame;
     char watched[TPI_MAX_WATCHED];
@@ -224,11 +224,15 @@ static bool is_taken(tp_function *f, tpi_at at, int n_in, tp_tensor *const *in, 
                                  .engine = f->options.engine,
                                  .watched = watched,
                                  .n_watched = tpi_watched_bytes(f),
-                                 .kept = &f->pure.kept};
+                                 .kept = &f->pure.kept,
+                                 .looked = looked};
     if (c.n_watched > sizeof watched)
         return false;
     tpi_watched_copy(f, watched);
-    return frame->rules->call(f->ctx, &c);
+    f->running++;
+    const bool taken = frame->rules->call(f->ctx, &c);
+    f->running--;
+    return taken;
 }
 
 /* A function may call itself, or another that calls it, so deep; NULL: it may. */
@@ -254,6 +258,9 @@ typedef struct running {
     tp_tensor **out;
     tpi_trace *trace; /* what it does is recorded for replays; NULL */
     tpi_dry *dry;     /* it is compared with a replay; NULL */
+    bool *
+        looked; /* is to tell whether C looked at values, of which there were so many before; or NULL */
+    uint64_t looks;
     bool captured;
     bool paced; /* how long it takes tells whether calls are to run captured or eagerly */
     uint64_t entry;
@@ -267,6 +274,9 @@ static void enter(running *r)
     tpi_frame *around = tpi_frame_of(ctx);
     if (around && around->trace)
         tpi_traced_call(around, r->at, f);
+    if (ctx->frame && ctx->frame->rules->entered)
+        ctx->frame->rules->entered(ctx);
+    r->looks = ctx->looks;
     f->running++;
     ctx->calls++;
     f->stats.calls++;
@@ -313,6 +323,8 @@ static tp_status leave(const running *r)
 static void settle(const running *r)
 {
     tp_function *f = r->f;
+    if (r->looked)
+        *r->looked |= f->ctx->looks != r->looks;
     if (f->ctx->frame && !tpi_frame_of(f->ctx)) /* what waits in a tp_batch may fail */
         f->ctx->frame->rules->before_error(f->ctx);
     if (r->captured) {
@@ -332,6 +344,14 @@ static void settle(const running *r)
     f->ctx->calls--;
 }
 
+static tp_status status_of(int n, tp_tensor *const *out)
+{
+    tp_status status = TP_OK;
+    for (int i = 0; i < n && status == TP_OK; i++)
+        status = (tp_status)out[i]->status;
+    return status;
+}
+
 static tp_status call(tp_function *f, tpi_at at, int n_in, tp_tensor *const *in, int n_out,
                       tp_tensor **out)
 {
@@ -343,9 +363,10 @@ static tp_status call(tp_function *f, tpi_at at, int n_in, tp_tensor *const *in,
     }
     const bool can = can_capture(f, n_in, in);
     const bool check = f->options.check && can && f->pure.n_flows;
-    if (is_taken(f, at, n_in, in, n_out, out)) {
+    if (is_taken(f, at, n_in, in, n_out, out, &r.looked)) {
         f->stats.calls++;
-        return TP_OK;
+        ctx->frame->rules->before_error(ctx);
+        return status_of(n_out, out);
     }
     if (can && (f->pure.n_flows || f->pure.n_relaunches) && !check &&
         tpi_replay(f, at, n_in, in, n_out, out)) {
@@ -366,9 +387,7 @@ static tp_status call(tp_function *f, tpi_at at, int n_in, tp_tensor *const *in,
     f->body(f->user, n_in, in, n_out, out);
     tp_status status = leave(&r);
     settle(&r);
-    for (int i = 0; i < n_out && status == TP_OK; i++)
-        status = (tp_status)out[i]->status;
-    return status;
+    return status == TP_OK ? status_of(n_out, out) : status;
 }
 
 tp_status tp_function_call_at(const char *file, int line, tp_function *f, int n_in,

@@ -173,6 +173,8 @@ typedef struct tpi_frame_rules {
     tp_tensor *(*scalar)(tp_ctx *ctx, tpi_at at, tp_dtype dtype, double value);
     /* A call of a pure function; false: its body is to run. NULL: always. */
     bool (*call)(tp_ctx *ctx, const struct tpi_function_call *c);
+    /* The body of a captured function begins to run; NULL: it does not matter. */
+    void (*entered)(tp_ctx *ctx);
     /* Has a call by a cell's program wait, whose results y[] do; false: no memory. NULL: it is computed. */
     bool (*wait)(tp_ctx *ctx, const struct tpi_cell_side *s, tp_tensor *const *in,
                  tp_tensor *const *y);
@@ -274,6 +276,7 @@ struct tp_ctx {
     tpi_frame_head
         *frame; /* of the captured function that runs (tpi_frame), or a tpi_queue; NULL: none */
     uint32_t frames; /* so far */
+    uint64_t looks;               /* while ops waited in a tp_batch, and what else C did */
     size_t batch_budget;          /* of tp_batch, */
     tp_batch_counts batch_counts; /* and what it has done */
     tp_graph

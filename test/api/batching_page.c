@@ -107,7 +107,7 @@ static double train(bool cells, bool batched)
     const double last = tp_failed(loss[1]) ? 0 : tp_item(loss[1]);
     if (batched && tp_batch_counts_of(tp).kernels >= tp_batch_counts_of(tp).ops)
         printf("nothing was computed together\n");
-    if (cells && batched && tp_function_stats_of(m.cell).user_calls)
+    if (cells && batched && tp_function_stats_of(m.cell).user_calls > 1)
         printf("the cell is none\n");
     tp_optimizer_free(o);
     tp_close(tp);

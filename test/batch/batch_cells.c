@@ -487,7 +487,8 @@ static void each_body(void **ctx)
             }
             const tp_function_stats after = tp_function_stats_of(f);
             const int64_t ran = after.user_calls - before.user_calls;
-            if (bodies[k].is_cell ? ran != 0 : ran != 4 * SAMPLES)
+            /* the first call of each kind (of what is asked, order) runs it */
+            if (bodies[k].is_cell ? ran < 1 || ran > 5 : ran != 4 * SAMPLES)
                 fail_msg("%s: its body ran in %" PRId64 " of %d calls", bodies[k].name, ran,
                          4 * SAMPLES);
             tp_function_free(f);
@@ -549,8 +550,173 @@ static void what_it_watches_and_reads_may_change(void **ctx)
     const double one = first_of(y[0]);
     assert_true(one != 0 && first_of(y[1]) == 2 * one && first_of(y[2]) == 4 * one);
     assert_true(first_of(y[3]) == 2 * one);
-    assert_int_equal(tp_function_stats_of(f).user_calls, 0);
+    tp_batch (tp) {
+        tp_function_apply(f, 1, &x);
+        const int64_t before = tp_function_stats_of(f).user_calls;
+        for (int i = 0; i < 4; i++)
+            y[i] = tp_function_apply(f, 1, &x);
+        assert_int_equal(tp_function_stats_of(f).user_calls, before);
+    }
     tp_function_free(f);
+}
+
+/* A function watches what those watch that it calls. */
+typedef struct outer {
+    tp_function *inner;
+} outer;
+
+static void calls_another(void *user, int n_in, tp_tensor *const *in, int n_out,
+                          tp_tensor **out)
+{
+    const outer *o = user;
+    (void)n_out;
+    out[0] = tp_function_apply(o->inner, n_in, in);
+}
+
+static void functions_in_it_watch(void **ctx)
+{
+    tp_ctx *tp = *ctx;
+    scaled s = scaled_of(tp);
+    const tp_function_options pure = {.pure = true};
+    outer o = {tp_function_new(tp, "scale", scale, &s, &pure)};
+    tp_function_watch(o.inner, &s.factor, sizeof s.factor);
+    tp_function *f = tp_function_new(tp, "outer", calls_another, &o, &pure);
+    const bool was = tp_recording(tp, false);
+    tp_tensor *x = row(tp, 1), *y[6] = {NULL};
+    tp_batch (tp) {
+        for (int i = 0; i < 6; i++) {
+            s.factor = (float)(1 << i);
+            y[i] = tp_function_apply(f, 1, &x);
+        }
+    }
+    tp_recording(tp, was);
+    for (int i = 1; i < 6; i++)
+        assert_true(first_of(y[i]) == 2 * first_of(y[i - 1]));
+    tp_function_free(f);
+    tp_function_free(o.inner);
+}
+
+/* What it reads may wait itself, or be the caller's memory, or change. */
+typedef struct reader {
+    tp_tensor *t;
+    bool turned;
+} reader;
+
+static void reads(void *user, int n_in, tp_tensor *const *in, int n_out, tp_tensor **out)
+{
+    const reader *r = user;
+    (void)n_in, (void)n_out;
+    out[0] = tp_add(tp_tanh(in[0]), r->turned ? tp_neg(r->t) : r->t);
+}
+
+static void tensors_that_wait_or_are_wrapped(void **ctx)
+{
+    tp_ctx *tp = *ctx;
+    tp_tensor *x = row(tp, 0), *base = tp_keep(row(tp, 1));
+    const tp_function_options pure = {.pure = true};
+    for (int turned = 0; turned < 2; turned++) {
+        reader r = {.turned = turned};
+        const double sign = turned ? -1 : 1;
+        tp_function *f = tp_function_new(tp, "reads", reads, &r, &pure);
+        tp_tensor *y[4] = {NULL};
+        tp_batch (tp) {
+            r.t = tp_mul(base, 2);
+            for (int i = 0; i < 4; i++)
+                y[i] = tp_function_apply(f, 1, &x);
+        }
+        for (int i = 0; i < 4; i++)
+            assert_true(first_of(y[i]) == 2 * sign);
+        tp_function_free(f);
+        float mask[WIDTH] = {1};
+        r.t = tp_tensor_wrap(tp, TP_F32, TP_DIMS(WIDTH), mask, NULL, NULL);
+        f = tp_function_new(tp, "reads", reads, &r, &pure);
+        tp_batch (tp) {
+            for (int i = 0; i < 4; i++) {
+                mask[0] = (float)i;
+                y[i] = tp_function_apply(f, 1, &x);
+            }
+        }
+        for (int i = 0; i < 4; i++)
+            assert_true(first_of(y[i]) == i * sign);
+        tp_function_free(f);
+    }
+}
+
+/* C that cannot run on symbols: it would not end, or read what is not there. */
+static void halves(void *user, int n_in, tp_tensor *const *in, int n_out, tp_tensor **out)
+{
+    tp_tensor *h = in[0];
+    (void)user, (void)n_in, (void)n_out;
+    for (const float *v = tp_data(h); v[1] > 0.1F; v = tp_data(h))
+        h = tp_mul(h, 0.5);
+    while (!tp_truth(tp_lt(tp_reduce_max(h, TP_ALL, false), 0.2)))
+        h = tp_mul(h, 0.5);
+    out[0] = h;
+}
+
+static void bodies_that_look_run(void **ctx)
+{
+    tp_ctx *tp = *ctx;
+    tp_function *f =
+        tp_function_new(tp, "halves", halves, NULL, &(tp_function_options){.pure = true});
+    tp_tensor *x = row(tp, 1), *y[3] = {NULL};
+    tp_batch (tp) {
+        for (int i = 0; i < 3; i++)
+            y[i] = tp_function_apply(f, 1, &x);
+    }
+    for (int i = 0; i < 3; i++)
+        assert_true(first_of(y[i]) == 0x1p-4);
+    tp_function_free(f);
+}
+
+/* In its own body a function is not freed. */
+typedef struct own {
+    tp_function *f;
+} own;
+
+static void frees_itself(void *user, int n_in, tp_tensor *const *in, int n_out, tp_tensor **out)
+{
+    const own *o = user;
+    (void)n_in, (void)n_out;
+    tp_function_free(o->f);
+    out[0] = tp_tanh(in[0]);
+}
+
+static void a_body_frees_nothing(void **ctx)
+{
+    tp_ctx *tp = *ctx;
+    own o;
+    o.f = tp_function_new(tp, "own", frees_itself, &o, &(tp_function_options){.pure = true});
+    tp_tensor *x = row(tp, 0), *y = NULL;
+    tp_batch (tp) {
+        for (int i = 0; i < 3; i++)
+            y = tp_function_apply(o.f, 1, &x);
+    }
+    assert_true(!tp_failed(y) && first_of(y) == 0);
+    assert_int_equal(tp_error(tp), TP_E_STATE);
+    tp_clear_error(tp);
+    tp_function_free(o.f);
+}
+
+/* What is marked after a call has no gradient through it; what else is asked has. */
+static void late_marks(void **ctx)
+{
+    tp_ctx *tp = *ctx;
+    for (int batched = 0; batched < 2; batched++) {
+        reader r = {.t = tp_keep(row(tp, 1))};
+        tp_function *f =
+            tp_function_new(tp, "reads", reads, &r, &(tp_function_options){.pure = true});
+        tp_tensor *x = tp_require_grad(row(tp, 0)), *y = NULL;
+        tp_batch_block b = batched ? tp_batch_begin(tp) : (tp_batch_block){0};
+        for (int i = 0; i < 3; i++)
+            y = tp_sum(tp_function_apply(f, 1, &x), TP_ALL, false);
+        if (batched)
+            tp_batch_left(&b);
+        tp_require_grad(r.t);
+        assert_int_equal(tp_backward(y), TP_OK);
+        assert_true(first_of(tp_grad_of(x)) == 1);
+        tp_function_free(f);
+    }
 }
 
 static void functions_end_before_what_waits(void **ctx)
@@ -563,6 +729,7 @@ static void functions_end_before_what_waits(void **ctx)
         tp_function *f =
             tp_function_new(tp, "scale", scale, &s, &(tp_function_options){.pure = true});
         tp_batch (tp) {
+            tp_function_apply(f, 1, &x);
             y = tp_function_apply(f, 1, &x);
             tp_function_free(f);
         }
@@ -584,6 +751,7 @@ static void operands_that_failed(void **ctx)
         tp_tensor *i = tp_cast(tp_mul(tp_select(tp_select(x, 0, 0), 0, 0), 7), TP_I64);
         bad = tp_function_apply(
             f, 1, (tp_tensor *[]){tp_gather(table, tp_reshape(i, TP_DIMS(1)), 0)});
+        tp_function_apply(f, 1, &x); /* the first call runs the body */
         good = tp_function_apply(f, 1, &x);
         wrong = tp_function_apply(f, 1, (tp_tensor *[]){tp_transpose(x, 2, (int64_t[]){1, 0})});
         assert_true(tp_failed(wrong)); /* at the call, with the line of the product */
@@ -594,21 +762,26 @@ static void operands_that_failed(void **ctx)
     tp_function_free(f);
 }
 
+/* Whether the gradient is recorded or not, and (a matrix) without the block, too. */
 static void what_was_assigned_since_is_refused(void **ctx)
 {
     tp_ctx *tp = *ctx;
-    for (int batched = 0; batched < 2; batched++) {
+    for (int way = 0; way < 4; way++) {
+        const bool batched = way % 2;
         scaled s = scaled_of(tp);
         tp_function *f =
             tp_function_new(tp, "scale", scale, &s, &(tp_function_options){.pure = true});
         tp_tensor *x = row(tp, 1), *y = NULL;
         tp_require_grad(x);
         tp_batch_block b = batched ? tp_batch_begin(tp) : (tp_batch_block){0};
-        y = tp_sum(tp_function_apply(f, 1, &x), TP_ALL, false);
+        for (int i = 0; i < 2; i++)
+            y = tp_sum(tp_function_apply(f, 1, &x), TP_ALL, false);
         if (batched)
             tp_batch_left(&b);
         tp_assign(s.w, tp_mul(s.w, 2));
+        const bool was = tp_recording(tp, way > 1);
         assert_true(tp_failed(tp_grad(y, x)));
+        tp_recording(tp, was);
         assert_int_equal(tp_error(tp), TP_E_STATE);
         tp_clear_error(tp);
         tp_function_free(f);
@@ -631,6 +804,7 @@ static void others_see_the_ops(void **ctx)
     tp_tensor *x = row(tp, 1), *y = NULL, *hooked = NULL;
     tp_require_grad(x);
     tp_batch (tp) {
+        tp_function_apply(f, 1, &x);
         y = tp_function_apply(f, 1, &x);
         hooked = tp_function_apply(f, 1, (tp_tensor *[]){tp_mul(x, 1)});
         char *text = tp_tape_text(y);
@@ -666,6 +840,11 @@ static void the_log_tells_how_well(void **ctx)
     tp_tensor *y[4];
     for (int i = 0; i < 4; i++)
         y[i] = row(tp, (float)i);
+    tp_batch (
+        tp) { /* the first call of a kind runs the body: of what asks for no gradient, and of what does */
+        tp_tensor *first = tp_function_apply(f, 1, y);
+        tp_function_apply(f, 1, &first);
+    }
     char text[4000];
     const caught c = catch_begin();
     setenv("TAPIR_LOG", "batch", 1);
@@ -678,7 +857,7 @@ static void the_log_tells_how_well(void **ctx)
     catch_end(c, text, sizeof text);
     if (!strstr(text, "tapir: batch: 20 ops and calls by 8 kernels, of at least 8\n"))
         fail_msg("the log is %s", text);
-    if (!strstr(text, ": scale, as one for 4\n") || !strstr(text, ": mul, as one for 4\n"))
+    if (!strstr(text, ": scale, as one for 4\n") || !strstr(text, ": scale, as one for 3\n"))
         fail_msg("the log is %s", text);
     tp_function_free(f);
 }
@@ -728,6 +907,11 @@ int main(void)
         CASE(what_it_watches_and_reads_may_change),
         CASE(functions_end_before_what_waits),
         CASE(operands_that_failed),
+        CASE(functions_in_it_watch),
+        CASE(tensors_that_wait_or_are_wrapped),
+        CASE(bodies_that_look_run),
+        CASE(a_body_frees_nothing),
+        CASE(late_marks),
         CASE(what_was_assigned_since_is_refused),
         CASE(others_see_the_ops),
         CASE(the_log_tells_how_well),

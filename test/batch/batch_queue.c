@@ -115,8 +115,7 @@ static float *train(tp_ctx *tp, bool batched, int steps, size_t *n)
         tp_scope_begin(tp);
         tp_tensor *loss = NULL;
         if (batched)
-            tp_batch(tp)
-            {
+            tp_batch (tp) {
                 loss = step(&m, trees);
             }
         else
@@ -191,8 +190,7 @@ static void alike_ops_are_one(void **state)
     tp_tensor *y[10], *first[10];
     for (int i = 0; i < 10; i++)
         first[i] = row(tp, 4 + i % 2, i);
-    tp_batch(tp)
-    {
+    tp_batch (tp) {
         for (int i = 0; i < 10; i++)
             y[i] = tp_exp(tp_mul(first[i], 2));
     }
@@ -210,8 +208,7 @@ static void what_nobody_holds_is_not_computed(void **state)
 {
     tp_ctx *tp = *state;
     tp_tensor *x = row(tp, 4, 0), *kept = NULL;
-    tp_batch(tp)
-    {
+    tp_batch (tp) {
         tp_scope_begin(tp);
         tp_tensor *y = tp_exp(x);
         tp_sin(y);
@@ -227,8 +224,7 @@ static void weights_are_not_copied(void **state)
     tp_ctx *tp = *state;
     tp_tensor *w = tp_param(tp_full(tp, TP_F32, TP_DIMS(64, 64), 0.5), "w"), *y[32];
     const size_t before = tp_memory_bytes(tp);
-    tp_batch(tp)
-    {
+    tp_batch (tp) {
         for (int i = 0; i < 32; i++)
             y[i] = tp_matmul(tp_full(tp, TP_F32, TP_DIMS(1, 64), i), w);
     }
@@ -244,8 +240,7 @@ static void looks_and_assignments_see_what_came_before(void **state)
     tp_ctx *tp = *state;
     tp_tensor *v = tp_variable(tp_scalar(tp, TP_F32, 3), "v"), *a = NULL, *b = NULL;
     double seen = 0;
-    tp_batch(tp)
-    {
+    tp_batch (tp) {
         a = tp_mul(v, 2);
         tp_assign(v, tp_add(v, 1));
         b = tp_mul(v, 2);
@@ -261,8 +256,7 @@ static void views_and_their_operands(void **state)
 {
     tp_ctx *tp = *state;
     tp_tensor *x = tp_reshape(row(tp, 12, 1), TP_DIMS(3, 4)), *y[3], *all = NULL;
-    tp_batch(tp)
-    {
+    tp_batch (tp) {
         tp_tensor *t = tp_transpose(tp_exp(x), TP_DIMS(1, 0));
         for (int i = 0; i < 3; i++)
             y[i] = tp_sum(tp_slice(t, 1, i, i + 1, 1), TP_ALL, false);
@@ -279,8 +273,7 @@ static void twice(void *user, int n_in, tp_tensor *const *in, int n_out, tp_tens
 {
     tp_ctx *tp = user;
     (void)n_in, (void)n_out;
-    tp_batch(tp)
-    {
+    tp_batch (tp) {
         out[0] = tp_mul(in[0], 2);
     }
 }
@@ -291,10 +284,8 @@ static void with_captured_functions_and_blocks(void **state)
     tp_function *f = tp_function_new(tp, "twice", twice, tp, NULL);
     tp_tensor *x = row(tp, 4, 1), *y = NULL, *z = NULL;
     for (int i = 0; i < 4; i++) {
-        tp_batch(tp)
-        {
-            tp_batch(tp)
-            {
+        tp_batch (tp) {
+            tp_batch (tp) {
                 y = tp_add(tp_function_apply(f, 1, &x), 1);
             }
             z = tp_function_apply(f, 1, &y);
@@ -304,8 +295,7 @@ static void with_captured_functions_and_blocks(void **state)
     }
     tp_function_free(f);
     tp_tensor *h = tp_scalar(tp, TP_F32, 1);
-    tp_batch(tp)
-    {
+    tp_batch (tp) {
         tp_while (tp_lt(h, 100), &h) {
             h = tp_mul(h, 3);
         }
@@ -318,8 +308,7 @@ static void with_captured_functions_and_blocks(void **state)
 
 static bool left_by_return(tp_ctx *tp, tp_tensor *x, tp_tensor **y)
 {
-    tp_batch(tp)
-    {
+    tp_batch (tp) {
         *y = tp_mul(x, 2);
         if (tp_rank(*y) == 1)
             return true;
@@ -335,8 +324,7 @@ static void a_block_may_be_left(void **state)
     assert_null(tp->frame);
     assert_true(tp_item(tp_select(y, 0, 0)) == 2);
     for (int i = 0; i < 3; i++)
-        tp_batch(tp)
-        {
+        tp_batch (tp) {
             y = tp_mul(y, 2);
             if (i == 1)
                 break;
@@ -350,8 +338,7 @@ static void wrapped_memory_is_read_at_once(void **state)
     tp_ctx *tp = *state;
     float mine[2] = {1, 2};
     tp_tensor *y = NULL;
-    tp_batch(tp)
-    {
+    tp_batch (tp) {
         tp_tensor *x = tp_tensor_wrap(tp, TP_F32, 1, (int64_t[]){2}, mine, NULL, NULL);
         y = tp_mul(x, 10);
         mine[0] = 7;
@@ -365,8 +352,7 @@ static void mistakes_have_their_line(void **state)
 {
     tp_ctx *tp = *state;
     tp_tensor *x = row(tp, 4, 1), *good = NULL, *bad = NULL, *after = NULL;
-    tp_batch(tp)
-    {
+    tp_batch (tp) {
         bad = tp_add(x, row(tp, 3, 0));
         assert_true(tp_failed(bad)); /* at once */
         EXPECT_ERROR_WITH(tp, TP_E_SHAPE, "batch_queue.c");
@@ -377,8 +363,7 @@ static void mistakes_have_their_line(void **state)
     assert_true(tp_failed(after));
     tp_clear_error(tp);
     tp_tensor *y[5];
-    tp_batch(tp)
-    {
+    tp_batch (tp) {
         for (int i = 0; i < 5; i++)
             y[i] = tp_gather(x, integer(tp, i == 3 ? 9 : i - 1), 0);
         after = tp_neg(y[3]);
@@ -407,7 +392,8 @@ static void no_context(void **state)
 {
     (void)state;
     int turns = 0;
-    tp_batch(NULL) turns++;
+    tp_batch (NULL)
+        turns++;
     assert_int_equal(turns, 1);
     assert_int_equal(tp_batch_budget(NULL, 5), 0);
     assert_int_equal(tp_batch_counts_of(NULL).ops, 0);
@@ -438,8 +424,7 @@ static long calls_with(long fail_at, bool once)
     const long before = memory.calls;
     unit_fail(&memory, fail_at, once);
     tp_tensor *loss = NULL;
-    tp_batch(tp)
-    {
+    tp_batch (tp) {
         loss = step(&m, trees);
     }
     const long calls = memory.calls - before;

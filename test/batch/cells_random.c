@@ -298,9 +298,10 @@ static void count_cell(const program *made)
         in[i] = random_tensor(tp, &s, p.rows, true);
     tp_function *f =
         tp_function_new(tp, "random", run, &p, &(tp_function_options){.pure = true});
-    tp_batch (tp)
-        tp_function_call(f, p.n_in, in, p.n_out, out);
-    n_cells += tp_function_stats_of(f).user_calls == 0;
+    for (int i = 0; i < 2; i++)
+        tp_batch (tp)
+            tp_function_call(f, p.n_in, in, p.n_out, out);
+    n_cells += tp_function_stats_of(f).user_calls == 1; /* the first call runs the body */
     tp_close(tp);
 }
 
