@@ -5,9 +5,9 @@
  * result into contributions to its operands. Contributions add up as a left fold in that order
  * (newest node first, operands from first to last), which fixes the bits. The products with a
  * right matrix give it one contribution, the last, of all their rows joined, the newest product first: a
- * recursive network would add up a matrix as large as its weights at each node. What only ranges along one axis
- * are read of, slices or the rows that a loop goes over, gets them joined likewise, not a sum of as many
- * tensors of its size: the bits are those of the sum. Where ranges overlap it is that sum.
+ * recursive network would add up a matrix as large as its weights at each node. What ranges along one axis are
+ * read of, slices or the rows that a loop goes over, and nothing else but, later, the whole, gets them joined likewise, not a
+ * sum of as many tensors of its size: the bits are those of the sum. Where ranges overlap it is that sum.
  *
  * A call of a function is one node (op/call.h): what reaches its results waits until the sweep
  * comes to the call. There a sweep inside, by the same rules, goes from the results to the call's
