@@ -365,7 +365,6 @@ static tp_status call(tp_function *f, tpi_at at, int n_in, tp_tensor *const *in,
     const bool check = f->options.check && can && f->pure.n_flows;
     if (is_taken(f, at, n_in, in, n_out, out, &r.looked)) {
         f->stats.calls++;
-        ctx->frame->rules->before_error(ctx);
         return status_of(n_out, out);
     }
     if (can && (f->pure.n_flows || f->pure.n_relaunches) && !check &&
