@@ -84,7 +84,7 @@ static bool fits(const tpi_batch_cell *c, const tpi_function_call *call)
                (!c->recording || c->asks[i] == ((t->flags & TPI_REQUIRES) != 0));
     }
     for (int i = 0; i < c->n_shared && fits; i++)
-    fits = c->shared[i].requires == ((c->shared[i].t->flags & TPI_REQUIRES) != 0);
+        fits = c->shared[i].asks == ((c->shared[i].t->flags & TPI_REQUIRES) != 0);
     return fits;
 }
 
@@ -125,9 +125,9 @@ static void note(tp_ctx *ctx, tpi_at at)
 }
 
 static tp_tensor *watch_apply(tp_ctx *ctx, tpi_at at, const tpi_op *op, int n_in,
-                              tp_tensor *const *in, const void *attrs, bool requires)
+                              tp_tensor *const *in, const void *attrs, bool asks)
 {
-    (void) requires;
+    (void)asks;
     note(ctx, at);
     return tpi_apply_now(ctx, at, op, n_in, in, attrs);
 }
@@ -275,7 +275,7 @@ static const char *find_role(const tpi_batch_cell *c, tpi_cell_shared *s)
 {
     enum { MOST = 1 << 15 }; /* bytes of a gradient that each call has by itself */
     const uses u = uses_of(c->one.body, c->one.body->params[s->param]);
-    if (!c->recording || !s->requires)
+    if (!c->recording || !s->asks)
         return NULL;
     if (u.multiplies && u.other)
         return "a matrix is multiplied by, and read otherwise";
@@ -303,7 +303,7 @@ static const char *find_shared(tpi_batch_cell *c)
         if (c->n_in + c->n_shared == TPI_CELL_MOST)
             return "it reads too many tensors";
         tpi_cell_shared *s = &c->shared[c->n_shared++];
-        *s = (tpi_cell_shared){.t = t, .param = k, .requires = (t->flags & TPI_REQUIRES) != 0};
+        *s = (tpi_cell_shared){.t = t, .param = k, .asks = (t->flags & TPI_REQUIRES) != 0};
         tpi_ref(t);
         const char *why = find_role(c, s);
         if (why)
@@ -318,16 +318,15 @@ static const char *look_at_results(tpi_batch_cell *c)
     tpi_mem *m = &c->ctx->mem;
     const size_t n_nodes = (size_t)b->graph->n_nodes, bytes = (size_t)b->n_params + n_nodes;
     bool *params = tpi_take(m, bytes), *depends = params + b->n_params;
-    c->requires = tpi_bump_take(&c->memory, (size_t)c->n_out, sizeof *c->requires);
-    const char *why = params && c->requires ? NULL : "";
+    c->asked = tpi_bump_take(&c->memory, (size_t)c->n_out, sizeof *c->asked);
+    const char *why = params && c->asked ? NULL : "";
     for (int i = 0; i < b->n_params && !why; i++)
-        params[i] =
-            c->recording && (i < c->n_in ? c->asks[i] : c->shared[i - c->n_in].requires);
+        params[i] = c->recording && (i < c->n_in ? c->asks[i] : c->shared[i - c->n_in].asks);
     if (!why)
         tpi_body_depends(b, params, depends);
     for (int i = 0; i < c->n_out && !why; i++) {
         const tp_tensor *y = b->outputs[i];
-        c->requires[i] = depends[y->index];
+        c->asked[i] = depends[y->index];
         if (y->op->kind == TPI_SOURCE || y->dtype < TP_F32)
             why = "a result is an argument, or no float";
         for (int k = 0; k < i && !why; k++)

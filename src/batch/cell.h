@@ -34,8 +34,8 @@ typedef struct tpi_cell_port {
         joined; /* in the program the first axes of all samples are one; else samples are an axis in front */
     bool shared;    /* all samples have the same */
     bool of_result; /* fed: the gradient of result n; else: operand n of the node */
-    bool rows_x,
-        rows_dy; /* given: rows of a product with operand n, two ports one after the other; else operand n's gradient */
+    /* Given: rows of a product with operand n, and in the next port those of its gradient; else operand n's gradient. */
+    bool rows;
     int32_t n;
     int64_t shape[TP_MAX_RANK];
 } tpi_cell_port;
@@ -47,7 +47,7 @@ struct tpi_cell_side {
     tpi_batch_cell *cell;
     uint64_t met, wanted; /* of one that goes back: results, operands; bits */
     tp_program *program;
-    int n_in, n_out;
+    int n_in, n_out, n_varying; /* those fed that are not shared */
     tpi_cell_port *in, *out;
 };
 
@@ -59,10 +59,10 @@ typedef enum tpi_cell_role {
 } tpi_cell_role;
 
 typedef struct tpi_cell_shared {
-    tp_tensor *t;  /* one reference */
-    int param;     /* of the body */
-    bool requires; /* as it was */
-    bool led;      /* where each call has a gradient of it, a sum in it leaves no -0 */
+    tp_tensor *t; /* one reference */
+    int param;    /* of the body */
+    bool asks;    /* requires a gradient, as it did */
+    bool led;     /* where each call has a gradient of it, a sum in it leaves no -0 */
     uint8_t role;
     tp_tensor *node, *end; /* of `many`: the placeholder, and what stands for it to gradients */
 } tpi_cell_shared;
@@ -80,7 +80,7 @@ struct tpi_batch_cell {
     /* Calls like these: */
     bool recording, training;
     int n_in, n_out;
-    tpi_cell_port *args; /* as they are; rank 255: none */
+    tpi_cell_port *args; /* as they are */
     bool *asks;          /* by argument: requires a gradient */
     void *watched;
     size_t n_watched;
@@ -93,15 +93,10 @@ struct tpi_batch_cell {
     tp_tensor **x, **y, **taps,
         **dys; /* of `many`: arguments, results, values of products, gradients of results or NULL */
     tpi_cell_port *results; /* and then the taps */
-    bool *requires;         /* by result: a gradient may be asked of it */
+    bool *asked;            /* by result: a gradient may be asked of it */
     tpi_cell_side *forward, *back;
     tp_tensor *holder; /* keeps the cell; not held */
 };
-
-static inline int tpi_cell_operands(const tpi_batch_cell *c)
-{
-    return c->n_in + c->n_shared + c->n_taps;
-}
 
 /* cell.c. The cell of calls like this one; NULL: there is none, and the body is to run. */
 tpi_batch_cell *tpi_cell_of(tp_ctx *ctx, const tpi_function_call *call);
@@ -123,10 +118,8 @@ bool tpi_cell_record(const tpi_batch_cell *c, tpi_at at, tp_tensor *const *in, t
 /* cell_run.c. One call: in[] by those ports that are not shared, in order; sets y[n_out]. In a queue it waits, else it is
  * computed now. False: no memory. */
 bool tpi_cell_start(const tpi_cell_side *s, tpi_at at, tp_tensor *const *in, tp_tensor **y);
-/* n calls, with good operands in[i * varying + k]. y[i * n_out + k], which wait, get their values, or have failed. */
+/* n calls, with good operands in[i * n_varying + k]. y[i * n_out + k], which wait, get their values, or have failed. */
 void tpi_cell_run(const tpi_cell_side *s, tpi_at at, int n, tp_tensor *const *in,
                   tp_tensor *const *y);
-/* How many operands it has that are not shared. */
-int tpi_cell_varying(const tpi_cell_side *s);
 
 #endif

@@ -96,7 +96,7 @@ static const char *take_taps(tpi_batch_cell *c)
 }
 
 /* Are all nodes such that a run takes all samples at once, and none fails? */
-static bool is_plain(const tp_graph *g)
+static bool takes_all_at_once(const tp_graph *g)
 {
     bool is = true;
     for (int i = 0; i < g->n_nodes && is; i++) {
@@ -121,7 +121,7 @@ static const char *build(tpi_batch_cell *c)
     const char *why =
         image && begin(c, &f, image) && !tpi_transform_body(&f, b, image) ? NULL : "";
     why = why ? why : take_results(c, &f, image);
-    if (!why && !is_plain(c->many))
+    if (!why && !takes_all_at_once(c->many))
         why = "it takes one sample after the other, or may fail";
     why = why ? why : take_taps(c);
     tpi_bump_free(&memory);

@@ -133,6 +133,8 @@ static tpi_cell_side *finish(draft *d, tpi_at at, bool back)
         return NULL;
     }
     *s = (tpi_cell_side){.cell = c, .n_in = d->n_in, .n_out = d->n_out, .in = in, .out = out};
+    for (int i = 0; i < s->n_in; i++)
+        s->n_varying += !in[i].shared;
     s->program =
         tpi_program_new(c->many, at, &purpose, d->n_in, names, d->n_out, names + MOST, &opt);
     if (!s->program)
@@ -226,10 +228,9 @@ static bool take_gradients(draft *d, const tpi_sweep *s, uint64_t wanted)
         if (d->n_out + 2 > MOST)
             return false;
         ok = tpi_cell_one_of(c, r->x, true, &p);
-        p.rows_x = true;
+        p.rows = true;
         add_given(d, r->x, &p, k);
         ok = ok && tpi_cell_one_of(c, r->dy, true, &p);
-        p.rows_dy = true;
         add_given(d, r->dy, &p, k);
     }
     return ok;
@@ -324,7 +325,7 @@ const char *tpi_cell_compile(tpi_batch_cell *c)
     c->forward = make_forward(c);
     tpi_resume(c->ctx, around);
     for (int i = 0; i < c->n_out; i++)
-    met |= (uint64_t)c->requires[i] << i;
+        met |= (uint64_t)c->asked[i] << i;
     for (int k = 0; k < c->n_in; k++)
         wanted |= (uint64_t)(c->recording && c->asks[k] && c->args[k].dtype >= TP_F32) << k;
     for (int k = 0; k < c->n_shared; k++)

@@ -6,14 +6,6 @@
 #include <stdio.h>
 #include <string.h>
 
-int tpi_cell_varying(const tpi_cell_side *s)
-{
-    int n = 0;
-    for (int i = 0; i < s->n_in; i++)
-        n += !s->in[i].shared;
-    return n;
-}
-
 /* Results of one call, which wait; false: no memory. */
 static bool make_results(const tpi_cell_side *s, tpi_at at, tp_tensor **y)
 {
@@ -35,12 +27,12 @@ static bool feed(const tpi_cell_side *s, tpi_at at, int n, tp_tensor *const *in,
                  tp_tensor **feeds)
 {
     const tpi_batch_cell *c = s->cell;
-    const int step = tpi_cell_varying(s);
     bool ok = true;
     for (int i = 0, k = 0; i < s->n_in && ok; i++) {
         const tpi_cell_port *p = &s->in[i];
-        feeds[i] = p->shared ? c->shared[p->n - c->n_in].t
-                             : tpi_samples_join(c->ctx, at, n, in + k++, step, p->joined);
+        feeds[i] = p->shared
+                       ? c->shared[p->n - c->n_in].t
+                       : tpi_samples_join(c->ctx, at, n, in + k++, s->n_varying, p->joined);
         ok = feeds[i];
     }
     return ok;

@@ -55,13 +55,13 @@ bool tpi_cell_record(const tpi_batch_cell *c, tpi_at at, tp_tensor *const *in, t
 {
     bool any = false;
     for (int i = 0; i < c->n_out; i++)
-    any |= c->requires[i];
+        any |= c->asked[i];
     tp_tensor *token = any ? new_token(c, at, in, y) : NULL;
     if (any && !token)
         return false;
     for (int i = 0; i < c->n_out; i++) {
         const tpi_index_attrs a = {.index = i};
-        if (!c->requires[i]) {
+        if (!c->asked[i]) {
             note_unrecorded(c, in, y[i]);
             continue;
         }
@@ -95,7 +95,7 @@ static tp_tensor *refuse_stale(const tp_tensor *node, tpi_at at)
 }
 
 /* Was a gradient of operand k asked for when the cell was made? One that was marked since has none. */
-static bool asked(const tpi_batch_cell *c, int k)
+static bool was_asked(const tpi_batch_cell *c, int k)
 {
     return k < c->n_in ? c->asks[k] : c->shared[k - c->n_in].role != TPI_CELL_NO_GRADIENT;
 }
@@ -124,7 +124,7 @@ static bool give(tpi_grad *g, const tpi_cell_side *s, tp_tensor *const *y)
     bool ok = true;
     for (int i = 0; i < s->n_out && ok; i++) {
         const tpi_cell_port *p = &s->out[i];
-        if (p->rows_x) {
+        if (p->rows) {
             ok = g->keep(g, p->n, y[i], y[i + 1]);
             i++;
         } else {
@@ -143,7 +143,7 @@ static void back(tpi_grad *g)
     for (int r = 0; r < g->n_results; r++)
         met |= (uint64_t)1 << tpi_index_of(g->results[r]);
     for (int k = 0; k < c->n_in + c->n_shared; k++)
-        wanted |= (uint64_t)(tpi_wants(g, k) && asked(c, k)) << k;
+        wanted |= (uint64_t)(tpi_wants(g, k) && was_asked(c, k)) << k;
     tp_tensor *failed = refuse_stale(g->y, g->at);
     const tpi_cell_side *s = failed ? NULL : tpi_cell_back(c, g->at, met, wanted);
     failed = failed ? failed : s ? take_operands(g, s, in) : &c->ctx->nil;
@@ -259,7 +259,9 @@ static bool unfold_cell(tp_tensor *token)
     const tpi_batch_cell *c = cell_of(token);
     tp_tensor *inner[TPI_CELL_MOST];
     tpi_unfolding u;
-    bool ok = tpi_unfold_begin(&u, c->ctx, TPI_AT(token->file, token->line));
+    if (c->ctx->frame && c->ctx->frame->rules->wait) /* its operands may wait */
+        tpi_look_at_all(c->ctx, TPI_AT(token->file, token->line), TPI_LOOK_OTHER);
+    bool ok = tpi_unfold_begin(&u, c->ctx);
     if (ok) {
         ok = call_ops(token, inner) && tpi_unfold_order(&u, token, MOST_OPS, c->n_out, inner);
         tp_tensor *call = ok ? new_call(token, c, inner) : NULL;
@@ -285,7 +287,7 @@ static bool unfold(tp_tensor *part)
         return false;
     const values_inside *p = token->in[token->n_in - 1]->buf->user;
     tpi_unfolding u;
-    bool ok = tpi_unfold_begin(&u, part->ctx, TPI_AT(part->file, part->line));
+    bool ok = tpi_unfold_begin(&u, part->ctx);
     if (ok) {
         tp_tensor *result = tpi_call_result(TPI_AT(part->file, part->line), p->v[index], token);
         ok = result->status == TP_OK && result->in;

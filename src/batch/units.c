@@ -228,7 +228,7 @@ bool tpi_queue_add_call(tpi_queue *w, const tpi_cell_side *s, tp_tensor *const *
                         tp_tensor *const *y)
 {
     const candidate c = {.side = s, .y = y[0]};
-    const int n_in = tpi_cell_varying(s);
+    const int n_in = s->n_varying;
     if (!grow_units(w, n_in + s->n_out))
         return false;
     tpi_queue_unit *u = &w->units[w->n];

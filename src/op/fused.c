@@ -117,7 +117,7 @@ static bool unfold(tp_tensor *t)
     const tpi_at at = TPI_AT(t->file, t->line);
     const tpi_fused_call c = tpi_fused_call_of(t, in);
     tpi_unfolding u;
-    bool ok = tpi_unfold_begin(&u, t->ctx, at);
+    bool ok = tpi_unfold_begin(&u, t->ctx);
     if (ok) {
         tp_tensor *y = c.what->ops(at, in, c.v);
         ok = y->status == TP_OK && y->in && y->seq >= u.began &&

@@ -1,17 +1,19 @@
 #include "op/unfold.h"
 
-bool tpi_unfold_begin(tpi_unfolding *u, tp_ctx *ctx, tpi_at at)
+bool tpi_unfold_begin(tpi_unfolding *u, tp_ctx *ctx)
 {
     *u = (tpi_unfolding){.ctx = ctx};
     tpi_error_aside(ctx, &u->earlier);
     u->open = tp_scope_begin(ctx) == TP_OK;
     if (!u->open)
         return false;
-    u->around = tpi_pause(ctx, at);
+    u->around = (tpi_paused){ctx->frame, ctx->tracing};
     u->recording = ctx->recording;
     u->unfolding = ctx->unfolding;
     u->trap_nan = ctx->trap_nan;
     u->reads_file = ctx->reads_file;
+    ctx->frame = NULL;
+    ctx->tracing = NULL;
     ctx->recording = ctx->unfolding = true;
     ctx->trap_nan = ctx->reads_file = false;
     u->began = ctx->seq;

@@ -4,7 +4,7 @@
 
 #include "ir/graph_def.h"
 
-/* Around the calls: recorded, on concrete tensors, at once, whatever goes on. */
+/* Around the calls: recorded, on concrete tensors that have their values, at once, whatever goes on. */
 typedef struct tpi_unfolding {
     tp_ctx *ctx;
     tpi_aside earlier;
@@ -12,7 +12,7 @@ typedef struct tpi_unfolding {
     bool recording, unfolding, trap_nan, reads_file, open;
     uint64_t began; /* nodes that are not older were made since */
 } tpi_unfolding;
-bool tpi_unfold_begin(tpi_unfolding *u, tp_ctx *ctx, tpi_at at);
+bool tpi_unfold_begin(tpi_unfolding *u, tp_ctx *ctx);
 /* Restores all; what failed is forgotten. Returns ok. */
 bool tpi_unfold_end(tpi_unfolding *u, bool ok);
 /* What y[n] are computed by was called where t was: at most `most` numbers of program order before it, and with t's
