@@ -1,18 +1,12 @@
 /* Calls of pure functions in a tp_batch: each is one unit, and the bits are those without the block. */
 #include "common/caught.h"
-#include "common/unit.h"
-#include "tapir/tapir.h"
+#include "forest.h"
 
 #include <inttypes.h>
 
-enum { WIDTH = 6, WORDS = 11, MANY = 80 };
+enum { MANY = 80 };
 
 /* ---- a Tree-LSTM --------------------------------------------------------------------------------------------------- */
-
-typedef struct tree {
-    struct tree *left, *right; /* NULL: a leaf */
-    int64_t word;
-} tree;
 
 typedef struct net {
     tp_ctx *tp;
@@ -51,18 +45,6 @@ static void at_leaf(void *user, int n_in, tp_tensor *const *in, int n_out, tp_te
     out[1] = tp_mul(tp_sigmoid(z), z);
 }
 
-static tp_tensor *parameter(tp_ctx *tp, uint64_t *seed, const char *name, int rank,
-                            const int64_t *shape)
-{
-    float v[2 * WIDTH * 5 * WIDTH];
-    int64_t n = 1;
-    for (int i = 0; i < rank; i++)
-        n *= shape[i];
-    for (int64_t i = 0; i < n; i++)
-        v[i] = (float)(unit_random(seed) >> 40) * 0x1p-24f - 0.5f;
-    return tp_param(tp_tensor_new(tp, TP_F32, rank, shape, v), name);
-}
-
 static tp_tensor *row_of(tp_ctx *tp, uint64_t *seed)
 {
     float v[WIDTH];
@@ -90,18 +72,6 @@ static void net_make(net *m, tp_ctx *tp, bool functions)
         m->cell = tp_function_new(tp, "cell", cell, m, &pure);
         m->at_leaf = tp_function_new(tp, "at_leaf", at_leaf, m, &pure);
     }
-}
-
-static tree *grow(uint64_t *seed, int depth, tree **free_node)
-{
-    tree *t = (*free_node)++;
-    const uint64_t r = unit_random(seed) >> 20;
-    *t = (tree){.word = (int64_t)(r % WORDS)};
-    if (depth > 0 && (r >> 12) % 4) {
-        t->left = grow(seed, depth - 1, free_node);
-        t->right = grow(seed, depth - 1, free_node);
-    }
-    return t;
 }
 
 static state state_of(const net *m, const tree *t)
@@ -168,14 +138,6 @@ static float *train(tp_ctx *tp, bool batched, int steps, size_t *n)
     }
     tp_optimizer_free(m.o);
     return v;
-}
-
-static void expect_equal(const float *got, const float *want, size_t n)
-{
-    for (size_t i = 0; i < n; i++)
-        if (memcmp(&got[i], &want[i], sizeof *got) != 0)
-            fail_msg("element %zu of %zu: got %a, want %a", i, n, (double)got[i],
-                     (double)want[i]);
 }
 
 static void training_has_the_bits_of_the_loop(void **ctx)

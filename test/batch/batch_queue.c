@@ -1,36 +1,16 @@
 /* tp_batch: trees of any form, with gradients and optimisers: the bits are those without it. What flushes, what waits for
  * nothing, what is computed as one, mistakes and memory. */
-#include "common/unit.h"
-#include "tapir/tapir.h"
+#include "forest.h"
 
 #include <inttypes.h>
 
-enum { WIDTH = 6, WORDS = 11, CLASSES = 3 };
-
 /* ---- a network over trees ------------------------------------------------------------------------------------- */
-
-typedef struct tree {
-    struct tree *left, *right; /* NULL: a leaf */
-    int64_t word, label;
-} tree;
 
 typedef struct net {
     tp_tensor *words, *w_left, *w_right, *b, *gate, *out, *out_b;
     tp_optimizer *o;
     int64_t nodes;
 } net;
-
-static tp_tensor *parameter(tp_ctx *tp, uint64_t *seed, const char *name, int rank,
-                            const int64_t *shape)
-{
-    float v[WORDS * WIDTH];
-    int64_t n = 1;
-    for (int i = 0; i < rank; i++)
-        n *= shape[i];
-    for (int64_t i = 0; i < n; i++)
-        v[i] = (float)(unit_random(seed) >> 40) * 0x1p-24f - 0.5f;
-    return tp_param(tp_tensor_new(tp, TP_F32, rank, shape, v), name);
-}
 
 static net net_of(tp_ctx *tp)
 {
@@ -46,18 +26,6 @@ static net net_of(tp_ctx *tp)
         tp_adam_new(tp, 0.05, NULL, 7,
                     (tp_tensor *[]){m.words, m.w_left, m.w_right, m.b, m.gate, m.out, m.out_b});
     return m;
-}
-
-static tree *grow(uint64_t *seed, int depth, tree **free_node)
-{
-    tree *t = (*free_node)++;
-    const uint64_t r = unit_random(seed) >> 20;
-    *t = (tree){.word = (int64_t)(r % WORDS), .label = (int64_t)(r / WORDS % CLASSES)};
-    if (depth > 0 && (r >> 12) % 4) {
-        t->left = grow(seed, depth - 1, free_node);
-        t->right = grow(seed, depth - 1, free_node);
-    }
-    return t;
 }
 
 static tp_tensor *integer(tp_ctx *tp, int64_t v)
@@ -132,13 +100,6 @@ static float *train(tp_ctx *tp, bool batched, int steps, size_t *n)
     }
     tp_optimizer_free(m.o);
     return v;
-}
-
-static void expect_equal(const float *got, const float *want, size_t n)
-{
-    for (size_t i = 0; i < n; i++)
-        if (memcmp(got + i, want + i, sizeof *got) != 0)
-            fail_msg("number %zu is %.9g, not %.9g", i, (double)got[i], (double)want[i]);
 }
 
 static void trees_train_as_one_by_one(void **state)
