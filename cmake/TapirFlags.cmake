@@ -58,11 +58,12 @@ if(CMAKE_BUILD_TYPE STREQUAL "Release")
   target_compile_options(tapir_smallest INTERFACE
     $<IF:$<AND:$<C_COMPILER_ID:GNU>,$<VERSION_LESS:$<C_COMPILER_VERSION>,12>>,-Os,-Oz> -fno-asynchronous-unwind-tables)
   if(CMAKE_C_COMPILER_ID STREQUAL "GNU")
-    foreach(part IN ITEMS lean smallest) # what it doubles is 14 KB, by gcc 14
+    foreach(part IN ITEMS lean small smallest) # what it doubles is 14 KB, by gcc 14
       target_compile_options(tapir_${part} INTERFACE -fno-tree-dominator-opts)
     endforeach()
     target_compile_options(tapir_smallest INTERFACE
-      -fno-move-loop-invariants -fno-ipa-sra -fno-inline-functions-called-once)
+      -fno-move-loop-invariants -fno-ipa-sra -fno-inline-functions-called-once
+      -fno-caller-saves -fno-tree-sra -fno-tree-loop-im)
     target_compile_options(tapir_lean INTERFACE
       -ftree-vectorize -fvect-cost-model=dynamic "SHELL:--param vect-epilogues-nomask=0"
       -falign-functions=1 -falign-loops=1 -falign-jumps=1)

@@ -8,7 +8,8 @@
 
 /* ---- integers and bool -------------------------------------------------------------------------- */
 
-#define REDUCE(op, t)                                                                          \
+/* Sums and products wrap: those of signed elements are those of unsigned ones. */
+#define WRAPPING(op, t)                                                                        \
     static void op##_rows_##t(int64_t rows, int64_t n, const void *x, int64_t stride, void *y) \
     {                                                                                          \
         for (int64_t i = 0; i < rows; i++)                                                     \
@@ -19,37 +20,94 @@
     {                                                                                          \
         tpk_reduce_##op##_columns_##t(rows, n, x, stride, y);                                  \
     }
-#define REDUCE_INT(t) REDUCE(sum, t) REDUCE(prod, t) REDUCE(max, t) REDUCE(min, t)
-REDUCE_INT(i8)
-REDUCE_INT(i16)
-REDUCE_INT(i32)
-REDUCE_INT(i64)
-REDUCE_INT(u8)
-REDUCE_INT(u16)
-REDUCE_INT(u32)
-REDUCE_INT(u64)
+
+/* Extremes: elements with some bits flipped are unsigned numbers whose greatest is looked for. Of none it is 0. */
+#define GREATEST(t)                                                                            \
+    static void greatest_rows_##t(int64_t rows, int64_t n, const tpk_##t *x, int64_t stride,   \
+                                  tpk_##t *y, tpk_##t flip)                                    \
+    {                                                                                          \
+        for (int64_t i = 0; i < rows; i++, x += stride) {                                      \
+            tpk_##t r = 0;                                                                     \
+            for (int64_t j = 0; j < n; j++)                                                    \
+                r = tpk_max_##t(r, x[j] ^ flip);                                               \
+            y[i] = r ^ flip;                                                                   \
+        }                                                                                      \
+    }                                                                                          \
+    /* Four rows at a time. y may be the first row. */                                         \
+    static void greatest_columns_##t(int64_t rows, int64_t n, const tpk_##t *x,                \
+                                     int64_t stride, tpk_##t *y, tpk_##t flip)                 \
+    {                                                                                          \
+        tpk_##t r[TPK_COLUMNS];                                                                \
+        for (int64_t m, at = 0; at < n; at += m, x += m, y += m) {                             \
+            const tpk_##t *p = x, *q = x + 2 * stride;                                         \
+            int64_t i = 0;                                                                     \
+            m = TPK_LEAST(n - at, TPK_COLUMNS);                                                \
+            memset(r, 0, sizeof r);                                                            \
+            for (; i + 4 <= rows; i += 4, p += 4 * stride, q += 4 * stride)                    \
+                for (int64_t j = 0; j < m; j++) {                                              \
+                    const tpk_##t a = tpk_max_##t(p[j] ^ flip, p[j + stride] ^ flip);          \
+                    const tpk_##t b = tpk_max_##t(q[j] ^ flip, q[j + stride] ^ flip);          \
+                    r[j] = tpk_max_##t(r[j], tpk_max_##t(a, b));                               \
+                }                                                                              \
+            for (; i < rows; i++, p += stride)                                                 \
+                for (int64_t j = 0; j < m; j++)                                                \
+                    r[j] = tpk_max_##t(r[j], p[j] ^ flip);                                     \
+            for (int64_t j = 0; j < m; j++)                                                    \
+                y[j] = r[j] ^ flip;                                                            \
+        }                                                                                      \
+    }
+
+#define EXTREME(op, t, as, flip)                                                               \
+    static void op##_rows_##t(int64_t rows, int64_t n, const void *x, int64_t stride, void *y) \
+    {                                                                                          \
+        greatest_rows_##as(rows, n, x, stride, y, flip);                                       \
+    }                                                                                          \
+    static void op##_columns_##t(int64_t rows, int64_t n, const void *x, int64_t stride,       \
+                                 void *y)                                                      \
+    {                                                                                          \
+        greatest_columns_##as(rows, n, x, stride, y, flip);                                    \
+    }
+#define REDUCE_INTS(i, u, most)                                                                \
+    WRAPPING(sum, u)                                                                           \
+    WRAPPING(prod, u)                                                                          \
+    GREATEST(u)                                                                                \
+    EXTREME(max, u, u, 0)                                                                      \
+    EXTREME(min, u, u, (tpk_##u) - 1)                                                          \
+    EXTREME(max, i, u, (tpk_##u) ~(tpk_##u)most)                                               \
+    EXTREME(min, i, u, most)
+REDUCE_INTS(i8, u8, INT8_MAX)
+REDUCE_INTS(i16, u16, INT16_MAX)
+REDUCE_INTS(i32, u32, INT32_MAX)
+REDUCE_INTS(i64, u64, INT64_MAX)
 #pragma push_macro("bool")
 #undef bool
-REDUCE(max, bool)
-REDUCE(min, bool)
+EXTREME(max, bool, u8, 0)
+EXTREME(min, bool, u8, 1)
 #pragma pop_macro("bool")
 
-#define INTS(op, by)                                                                           \
+#define SAME(op, by)                                                                           \
+    [TP_I8] = op##_##by##_u8, [TP_I16] = op##_##by##_u16, [TP_I32] = op##_##by##_u32,          \
+    [TP_I64] = op##_##by##_u64, UNSIGNED(op, by)
+#define UNSIGNED(op, by)                                                                       \
+    [TP_U8] = op##_##by##_u8, [TP_U16] = op##_##by##_u16, [TP_U32] = op##_##by##_u32,          \
+    [TP_U64] = op##_##by##_u64
+#define EACH(op, by)                                                                           \
     [TP_I8] = op##_##by##_i8, [TP_I16] = op##_##by##_i16, [TP_I32] = op##_##by##_i32,          \
-    [TP_I64] = op##_##by##_i64, [TP_U8] = op##_##by##_u8, [TP_U16] = op##_##by##_u16,          \
-    [TP_U32] = op##_##by##_u32, [TP_U64] = op##_##by##_u64
+    [TP_I64] = op##_##by##_i64, UNSIGNED(op, by)
+/* clang-format off */
 static const tpi_reduce int_rows[TPI_N_REDUCES][TP_N_DTYPES] = {
-    [TPI_REDUCE_SUM] = {INTS(sum, rows)},
-    [TPI_REDUCE_PROD] = {                         INTS(prod,   rows)     },
-    [TPI_REDUCE_MAX] = { [TP_BOOL] = max_rows_bool,   INTS(max,        rows)},
-    [TPI_REDUCE_MIN] = { [TP_BOOL] = min_rows_bool,   INTS(min,        rows)},
+    [TPI_REDUCE_SUM] = {SAME(sum, rows)},
+    [TPI_REDUCE_PROD] = {SAME(prod, rows)},
+    [TPI_REDUCE_MAX] = {[TP_BOOL] = max_rows_bool, EACH(max, rows)},
+    [TPI_REDUCE_MIN] = {[TP_BOOL] = min_rows_bool, EACH(min, rows)},
 };
 static const tpi_reduce int_columns[TPI_N_REDUCES][TP_N_DTYPES] = {
-    [TPI_REDUCE_SUM] = {INTS(sum,  columns)},
-    [TPI_REDUCE_PROD] = {                            INTS(prod, columns)        },
-    [TPI_REDUCE_MAX] = { [TP_BOOL] = max_columns_bool, INTS(max,         columns)},
-    [TPI_REDUCE_MIN] = { [TP_BOOL] = min_columns_bool, INTS(min,         columns)},
+    [TPI_REDUCE_SUM] = {SAME(sum, columns)},
+    [TPI_REDUCE_PROD] = {SAME(prod, columns)},
+    [TPI_REDUCE_MAX] = {[TP_BOOL] = max_columns_bool, EACH(max, columns)},
+    [TPI_REDUCE_MIN] = {[TP_BOOL] = min_columns_bool, EACH(min, columns)},
 };
+/* clang-format on */
 
 tpi_reducers tpi_reducers_of(const tp_ctx *ctx, int code, tp_dtype dtype)
 {

@@ -30,9 +30,12 @@
 #define TPK_CONV_64
 #endif
 
-/* Where one shape of tiles is all there is everything is dense, but for what convtaps.h asks for. */
-#define TPK_HAS_STENCIL(c) (!TPK_ONE_SHAPE && TPK_N(tpk_st_fits)(c))
-#define TPK_IS_ACROSS(v) ((TPK_BITS == 32 || !TPK_ONE_SHAPE) && (v)->across)
+/* Few programs have convolutions of f64: these, and all where one shape of tiles is all there is, are
+ * dense, but for what convtaps.h asks for. */
+#undef TPK_ONE_WAY
+#define TPK_ONE_WAY (TPK_ONE_SHAPE || TPK_BITS == 64)
+#define TPK_HAS_STENCIL(c) (!TPK_ONE_WAY && TPK_N(tpk_st_fits)(c))
+#define TPK_IS_ACROSS(v) (TPK_BITS == 32 && (v)->across)
 
 #define TPK_CV_RUN 8            /* direct tiles side by side, */
 #define TPK_CV_NEAR (40 * 1024) /* which read so many bytes at most, or a little more */
@@ -314,7 +317,7 @@ TPK_COLD void TPK_N(tpk_cv_choose)(TPK_N(tpk_cv) * v)
     const int64_t direct_cost = (vectors * v->m + copy) * (line && v->k > 48 ? 12 : 10) / 10;
     v->direct = direct_cost <= dense_cost && v->m * v->k <= 128 * 1024;
     v->across = TPK_N(tpk_cv_across)(v) < (v->direct ? direct_cost : dense_cost);
-    if (TPK_ONE_SHAPE || v->way != 0) {
+    if (TPK_ONE_WAY || v->way != 0) {
         v->direct = v->way == TPK_WAY_DIRECT;
         v->across = v->way == TPK_WAY_ACROSS;
     }
@@ -608,7 +611,7 @@ TPK_OUT void TPK_N(tpk_cv_run)(const TPK_N(tpk_cv) * v, char *ws, const TPK_E *w
             TPK_N(tpk_co_run)(&co, copy, ap, y + n * v->ds[0], ws + v->at_c);
             continue;
         }
-        if (TPK_ONE_SHAPE || !v->direct) {
+        if (TPK_ONE_WAY || !v->direct) {
             TPK_N(tpk_cv_dense)(v, ws, ap, copy, images, y + n * v->ds[0]);
             continue;
         }
@@ -753,7 +756,7 @@ TPK_COLD size_t TPK_N(tpk_conv_dx_ws)(const tpk_conv *spec)
     if (tpk_conv_dx_empty(&c)) {
         return 0;
     }
-#if TPK_BITS == 32 && !TPK_ONE_SHAPE
+#if !TPK_ONE_WAY
     if (tpk_conv_has_blocks(&c)) {
         return (size_t)tpk_blocks_make(&c).size;
     }
@@ -773,7 +776,7 @@ TPK_COLD void TPK_N(tpk_conv_dx)(const tpk_conv *spec, const TPK_E *y, const TPK
     if (tpk_conv_dx_empty(&c)) {
         return;
     }
-#if TPK_BITS == 32 && !TPK_ONE_SHAPE
+#if !TPK_ONE_WAY
     if (tpk_conv_has_blocks(&c)) {
         tpk_blocks_run(&c, y, w, x, ws);
         return;

@@ -86,7 +86,7 @@ TPK_COLD TPK_N(tpk_cv_dw) TPK_N(tpk_conv_dw_make)(const tpk_conv *c)
     } else {
         v.runs = 0;
     }
-    if (!TPK_ONE_SHAPE) {
+    if (!TPK_ONE_WAY) {
         TPK_N(tpk_cv_slide)(&v);
     }
     v.joined = v.runs == 0 && c->ws[4] == 1 && c->ws[3] == c->ker[2] &&
@@ -368,7 +368,7 @@ TPK_COLD void TPK_N(tpk_conv_dw)(const tpk_conv *spec, const TPK_E *x, const TPK
                  .piece = v.piece,
                  .open = (TPK_E *)(void *)((char *)ws + v.at_open),
                  .see_a = TPK_N(tpk_cv_dw_see_a),
-                 .see_b = !TPK_ONE_SHAPE && v.bundles > 0 ? TPK_N(tpk_cv_dw_see_b) : NULL,
+                 .see_b = !TPK_ONE_WAY && v.bundles > 0 ? TPK_N(tpk_cv_dw_see_b) : NULL,
                  .fill_a = TPK_N(tpk_cv_dw_fill_a),
                  .fill_b = TPK_N(tpk_cv_dw_fill_b),
                  .from = &v,

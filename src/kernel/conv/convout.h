@@ -23,14 +23,18 @@
 #endif
 
 #define TPK_CO_KC (3 * TPK_CHAIN)
-#define TPK_CO_BAND (1 << 19)   /* bytes of tiles that wait */
-#define TPK_CO_RUN (TPK_MR / 2) /* the longest run */
+#define TPK_CO_BAND (1 << 19) /* bytes of tiles that wait */
+#undef TPK_CO_RUN             /* the longest run */
+#undef TPK_EACH_RUN
 #if TPK_MR >= 14
+#define TPK_CO_RUN 7
 #define TPK_EACH_RUN(X) X(1) X(2) X(3) X(4) X(5) X(6) X(7)
-#elif TPK_MR == 6
+#elif TPK_MR >= 6
+#define TPK_CO_RUN 3
 #define TPK_EACH_RUN(X) X(1) X(2) X(3)
 #else
-#define TPK_EACH_RUN(X) X(1) X(2)
+#define TPK_CO_RUN 1
+#define TPK_EACH_RUN(X) X(1)
 #endif
 
 /* Windows of a tile with one run and with two: accumulator, pointer, place in the run, row of the

@@ -217,20 +217,16 @@ TPK_IN void TPK_N(tpk_st_square)(const TPK_N(tpk_st) * s, const TPK_E *x, const 
     {                                                                                          \
         TPK_N(tpk_st_square)(s, x, w, y, side, step);                                          \
     }
-/* A fused multiply-add that is itself long is not worth the room, nor are 5 x 5 taps of f64. */
+/* A fused multiply-add that is itself long is not worth the room. */
 #undef TPK_ST_MOST
 #if TPK_VBYTES == 16 && !defined(__aarch64__)
 #define TPK_ST_MOST 0
 #else
 TPK_ST_SQUARE(3, 1)
 TPK_ST_SQUARE(3, 2)
-#if TPK_BITS == 32
 #define TPK_ST_MOST 5
 TPK_ST_SQUARE(5, 1)
 TPK_ST_SQUARE(5, 2)
-#else
-#define TPK_ST_MOST 3
-#endif
 #endif
 
 /* Planes [from, to) of the output, counted over images and channels; w is packed. */
@@ -248,11 +244,9 @@ TPK_FN void TPK_N(tpk_st_planes)(const TPK_N(tpk_st) * s, const TPK_E *x, const 
         TPK_E *const yp = y + n * c->ys[0] + o * c->ys[1];
         if (!square)
             TPK_N(tpk_st_any)(s, xp, wp, yp);
-#if TPK_ST_MOST >= 3
+#if TPK_ST_MOST == 5
         else if (side == 3)
             (step == 1 ? TPK_N(tpk_st_3_1) : TPK_N(tpk_st_3_2))(s, xp, wp, yp);
-#endif
-#if TPK_ST_MOST == 5
         else
             (step == 1 ? TPK_N(tpk_st_5_1) : TPK_N(tpk_st_5_2))(s, xp, wp, yp);
 #endif

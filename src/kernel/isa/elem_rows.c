@@ -38,7 +38,7 @@ enum { AT_bool, AT_i8, AT_i16, AT_i32, AT_i64, AT_u8, AT_u16, AT_u32, AT_u64, AT
 /* Of pointers that are restrict in the body alone gcc asks at run time whether they overlap, and has a loop for either.
  * Unused: a function of rows took its place. */
 #define ROW(fn)                                                                                \
-    static __attribute__((unused)) void fn(                                                    \
+    static __attribute__((unused, noinline)) void fn(                                          \
         int64_t n, void *restrict py, const void *restrict pa, const void *restrict pb,        \
         const void *restrict pc)
 
@@ -65,7 +65,26 @@ enum { AT_bool, AT_i8, AT_i16, AT_i32, AT_i64, AT_u8, AT_u16, AT_u32, AT_u64, AT
         LOOP(y_t, tpk_##name##_##t(a[i], b))                                                   \
     }
 #define ROWS2(name, t) ROWS2_AS(name, t, tpk_##t)
-#define ROWS2_COMPARE(name, t) ROWS2_AS(name, t, tpk_bool)
+#define ROWS_eq(name, t) ROWS2_AS(name, t, tpk_bool)
+#define ROWS_ne ROWS_eq
+#define ROWS_lt ROWS_eq
+#define ROWS_le ROWS_eq
+/* a > b as b < a */
+#define ROWS2_TURNED(name, of, t)                                                              \
+    ROW(name##_##t)                                                                            \
+    {                                                                                          \
+        of##_##t(n, py, pb, pa, pc);                                                           \
+    }                                                                                          \
+    ROW(name##_##t##_sv)                                                                       \
+    {                                                                                          \
+        of##_##t##_vs(n, py, pb, pa, pc);                                                      \
+    }                                                                                          \
+    ROW(name##_##t##_vs)                                                                       \
+    {                                                                                          \
+        of##_##t##_sv(n, py, pb, pa, pc);                                                      \
+    }
+#define ROWS_gt(name, t) ROWS2_TURNED(name, lt, t)
+#define ROWS_ge(name, t) ROWS2_TURNED(name, le, t)
 #define ROWS3(name, t)                                                                         \
     ROW(name##_##t)                                                                            \
     {                                                                                          \
@@ -79,7 +98,7 @@ enum { AT_bool, AT_i8, AT_i16, AT_i32, AT_i64, AT_u8, AT_u16, AT_u32, AT_u64, AT
 #define DEFINE_BIT1(name) TYPES_BIT(ROWS1, name)
 #define DEFINE_NUM2(name) TYPES_NUM(ROWS2, name)
 #define DEFINE_BIT2(name) TYPES_BIT(ROWS2, name)
-#define DEFINE_COMPARE2(name) TYPES_COMPARE(ROWS2_COMPARE, name)
+#define DEFINE_COMPARE2(name) TYPES_COMPARE(ROWS_##name, name)
 #define DEFINE_ANY3(name) TYPES_ANY(ROWS3, name)
 #define ELEM(class, n_in, name, effort) DEFINE_##class##n_in(name)
 #include "kernel/text/elem.def"

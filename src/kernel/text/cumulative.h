@@ -212,16 +212,18 @@ static __attribute__((unused)) int64_t FN(recur)(const tpk_view *in, const tpk_v
 
 /* name: attr is axis.  y[i] = the greatest (least) of x[0] to x[i], or its place; of equal ones the last, and the last
  * NaN is the greatest and the least. */
-#define TPK_RUNNING_VALUE(value, place) (value)
+#define TPK_RANK(v) TPK_CAT(tpk_mirror_, S)(v, least)
+#define TPK_RUNNING_VALUE(value, place) TPK_RANK(value)
 #define TPK_RUNNING_PLACE(value, place) (place)
-#define TPK_RUNNING(name, rel, Y, GIVES)                                                       \
-    static __attribute__((unused)) void FN(name##_beside)(                                     \
-        const T *x, int64_t lane_x, int64_t sx, Y *y, int64_t sy, int64_t n, int64_t lanes)    \
+#define TPK_RUNNING(name, Y, GIVES)                                                            \
+    static __attribute__((unused)) void FN(name##_beside)(const T *x, int64_t lane_x,          \
+                                                          int64_t sx, Y *y, int64_t sy,        \
+                                                          int64_t n, int64_t lanes, int least) \
     {                                                                                          \
         T best[FN(scan_lanes)];                                                                \
         int64_t place[FN(scan_lanes)];                                                         \
         for (int64_t l = 0; l < lanes; l++) {                                                  \
-            best[l] = x[l * lane_x];                                                           \
+            best[l] = TPK_RANK(x[l * lane_x]);                                                 \
             place[l] = 0;                                                                      \
             y[l] = GIVES(best[l], 0);                                                          \
         }                                                                                      \
@@ -229,23 +231,26 @@ static __attribute__((unused)) int64_t FN(recur)(const tpk_view *in, const tpk_v
             x += sx;                                                                           \
             y += sy;                                                                           \
             for (int64_t l = 0; l < lanes; l++) {                                              \
-                const T v = x[l * lane_x], b = best[l];                                        \
-                const int beats = (v rel b) | (v != v);                                        \
+                const T v = TPK_RANK(x[l * lane_x]), b = best[l];                              \
+                const int beats = (v >= b) | (v != v);                                         \
                 best[l] = beats ? v : b;                                                       \
                 place[l] = beats ? i : place[l];                                               \
                 y[l] = GIVES(best[l], place[l]);                                               \
             }                                                                                  \
         }                                                                                      \
     }                                                                                          \
-    static __attribute__((unused)) void FN(name##_of_rows)(                                    \
-        const T *x, int64_t row_x, int64_t sx, Y *y, int64_t row_y, int64_t sy, int64_t n)     \
+    static __attribute__((unused)) void FN(name##_of_rows)(const T *x, int64_t row_x,          \
+                                                           int64_t sx, Y *y, int64_t row_y,    \
+                                                           int64_t sy, int64_t n, int least)   \
     {                                                                                          \
-        T b0 = x[0], b1 = x[row_x], b2 = x[2 * row_x], b3 = x[3 * row_x];                      \
+        T b0 = TPK_RANK(x[0]), b1 = TPK_RANK(x[row_x]);                                        \
+        T b2 = TPK_RANK(x[2 * row_x]), b3 = TPK_RANK(x[3 * row_x]);                            \
         int64_t p0 = 0, p1 = 0, p2 = 0, p3 = 0;                                                \
         for (int64_t i = 0; i < n; i++, x += sx, y += sy) {                                    \
-            const T v0 = x[0], v1 = x[row_x], v2 = x[2 * row_x], v3 = x[3 * row_x];            \
-            const int t0 = (v0 rel b0) | (v0 != v0), t1 = (v1 rel b1) | (v1 != v1);            \
-            const int t2 = (v2 rel b2) | (v2 != v2), t3 = (v3 rel b3) | (v3 != v3);            \
+            const T v0 = TPK_RANK(x[0]), v1 = TPK_RANK(x[row_x]);                              \
+            const T v2 = TPK_RANK(x[2 * row_x]), v3 = TPK_RANK(x[3 * row_x]);                  \
+            const int t0 = (v0 >= b0) | (v0 != v0), t1 = (v1 >= b1) | (v1 != v1);              \
+            const int t2 = (v2 >= b2) | (v2 != v2), t3 = (v3 >= b3) | (v3 != v3);              \
             b0 = t0 ? v0 : b0, b1 = t1 ? v1 : b1, b2 = t2 ? v2 : b2, b3 = t3 ? v3 : b3;        \
             p0 = t0 ? i : p0, y[0] = GIVES(b0, p0);                                            \
             p1 = t1 ? i : p1, y[row_y] = GIVES(b1, p1);                                        \
@@ -254,7 +259,7 @@ static __attribute__((unused)) int64_t FN(recur)(const tpk_view *in, const tpk_v
         }                                                                                      \
     }                                                                                          \
     static __attribute__((unused)) int64_t FN(name)(const tpk_view *in, const tpk_view *out,   \
-                                                    const int64_t *attr)                       \
+                                                    const int64_t *attr, int least)            \
     {                                                                                          \
         const int64_t axis = attr[0];                                                          \
         const tpk_view v[2] = {in[0], *out};                                                   \
@@ -272,19 +277,29 @@ static __attribute__((unused)) int64_t FN(recur)(const tpk_view *in, const tpk_v
                 Y *y = (Y *)v[1].p + offset[1] + lane * lane_y;                                \
                 lanes = FN(scan_at_once)(rows, n_lanes - lane);                                \
                 if (rows && lanes == FN(scan_rows)) {                                          \
-                    FN(name##_of_rows)(x, lane_x, sx, y, lane_y, sy, n);                       \
+                    FN(name##_of_rows)(x, lane_x, sx, y, lane_y, sy, n, least);                \
                 } else {                                                                       \
-                    FN(name##_beside)(x, lane_x, sx, y, sy, n, lanes);                         \
+                    FN(name##_beside)(x, lane_x, sx, y, sy, n, lanes, least);                  \
                 }                                                                              \
             }                                                                                  \
             FN(scan_step)(v, axis, across, at, 2, offset);                                     \
         }                                                                                      \
         return 0;                                                                              \
     }
-TPK_RUNNING(argcummax, >=, int64_t, TPK_RUNNING_PLACE)
-TPK_RUNNING(argcummin, <=, int64_t, TPK_RUNNING_PLACE)
-TPK_RUNNING(cummax, >=, T, TPK_RUNNING_VALUE)
-TPK_RUNNING(cummin, <=, T, TPK_RUNNING_VALUE)
+TPK_RUNNING(running_place, int64_t, TPK_RUNNING_PLACE)
+TPK_RUNNING(running, T, TPK_RUNNING_VALUE)
+#define TPK_CALL(name, of, least)                                                              \
+    static __attribute__((unused)) int64_t FN(name)(const tpk_view *in, const tpk_view *out,   \
+                                                    const int64_t *attr)                       \
+    {                                                                                          \
+        return FN(of)(in, out, attr, least);                                                   \
+    }
+TPK_CALL(argcummax, running_place, 0)
+TPK_CALL(argcummin, running_place, 1)
+TPK_CALL(cummax, running, 0)
+TPK_CALL(cummin, running, 1)
+#undef TPK_CALL
 #undef TPK_RUNNING
 #undef TPK_RUNNING_VALUE
 #undef TPK_RUNNING_PLACE
+#undef TPK_RANK

@@ -36,9 +36,15 @@
 #endif
 #include "kernel/text/vec.h"
 
+/* Tiles of f64 are less high: they read B more often, but each height is 4 KB of the library. */
+#undef TPK_EACH_ROWS
 #if TPK_VBYTES == 64 || defined(__aarch64__)
-#define TPK_MR 14
+#define TPK_MR (TPK_BITS == 64 ? 8 : 14)
+#if TPK_BITS == 64
+#define TPK_EACH_ROWS(X) X(2) X(4) X(6) X(8)
+#else
 #define TPK_EACH_ROWS(X) X(2) X(4) X(6) X(8) X(10) X(12) X(14)
+#endif
 #elif TPK_VBYTES == 32
 #define TPK_MR 6
 #define TPK_EACH_ROWS(X) X(2) X(4) X(6)
