@@ -141,8 +141,11 @@ static tp_tensor *watch_assign(tpi_at at, tp_tensor *var, tp_tensor *value)
 
 static void watch_look(tp_ctx *ctx, tpi_at at, const tp_tensor *t, tpi_look look)
 {
-    (void)t, (void)look;
-    note(ctx, at);
+    (void)t;
+    if (look == TPI_LOOK_SYMBOL)
+        watch_of(ctx)->computes = true;
+    else
+        note(ctx, at);
 }
 
 /* Another function, which may watch what this one does not. */
@@ -223,7 +226,7 @@ static const char *trace(tpi_batch_cell *c, const tpi_function_call *call)
         return "it does what has no place in a graph";
     return w->computes
                ? "it computes something of tensors that are none of its arguments, looks "
-                 "at values, or calls a function"
+                 "at values, asks whether a tensor is marked or named, or calls a function"
                : NULL;
 }
 

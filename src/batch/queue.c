@@ -135,6 +135,8 @@ static void queue_look(tp_ctx *ctx, tpi_at at, const tp_tensor *t, tpi_look look
 {
     tpi_queue *w = (tpi_queue *)ctx->frame;
     (void)at;
+    if (look == TPI_LOOK_SYMBOL)
+        return;
     ctx->looks++;
     if (look < TPI_LOOK_EFFECT && (!t || tpi_unit_of(w, t) >= 0 || t->flags & TPI_VARIABLE))
         tpi_queue_flush(w);
@@ -214,6 +216,14 @@ size_t tp_batch_budget(tp_ctx *tp, size_t bytes)
         return 0;
     const size_t was = tp->batch_budget;
     tp->batch_budget = bytes;
+    return was;
+}
+
+bool tp_batch_measure(tp_ctx *tp, bool on)
+{
+    const bool was = tp && tp->batch_measured;
+    if (tp)
+        tp->batch_measured = on;
     return was;
 }
 

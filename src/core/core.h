@@ -157,7 +157,9 @@ typedef enum tpi_look {
     /* It looked at nothing, and did what a replay would leave out: */
     TPI_LOOK_EFFECT, /* in any case */
     TPI_LOOK_KEEP,   /* if the open scope is the body's own, whose tensors go to the caller's */
-    TPI_LOOK_MARK    /* if the tensor was there before the body */
+    TPI_LOOK_MARK,   /* if the tensor was there before the body */
+    /* It asked of a symbol what a concrete tensor may answer otherwise: is it symbolic, marked, named. */
+    TPI_LOOK_SYMBOL
 } tpi_look;
 
 struct tpi_function_call; /* batch/function_call.h */
@@ -251,8 +253,9 @@ struct tp_ctx {
     bool has_symbols;    /* C has been given handles of sizes, maybe */
     bool reads_file;     /* what is made now is what a file says: C computed nothing of it */
     bool recording;
-    bool has_custom; /* values whose gradients are functions of the user's were made (op/custom.h) */
-    bool unfolding; /* what was fused is called op by op (op/fused.h) */
+    bool
+        has_custom; /* values whose gradients are functions of the user's were made (op/custom.h) */
+    bool unfolding;                    /* what was fused is called op by op (op/fused.h) */
     bool training;                     /* see tp_training */
     bool trap_nan;                     /* see tp_trap_nan */
     const tpi_call_hooks *call_hooks;  /* or NULL */
@@ -269,14 +272,15 @@ struct tp_ctx {
     int32_t n_owned, owned_size;
     tpi_scope *scopes;
     int32_t n_scopes, scopes_size;
-    int32_t scope_floor;     /* scopes that the body of a function may not end */
-    const char *function;    /* the name of that function */
-    int32_t calls;           /* of functions that run, in each other */
-    tpi_stack stack;         /* on which they run */
+    int32_t scope_floor;  /* scopes that the body of a function may not end */
+    const char *function; /* the name of that function */
+    int32_t calls;        /* of functions that run, in each other */
+    tpi_stack stack;      /* on which they run */
     tpi_frame_head
         *frame; /* of the captured function that runs (tpi_frame), or a tpi_queue; NULL: none */
-    uint32_t frames; /* so far */
+    uint32_t frames;              /* so far */
     uint64_t looks;               /* while ops waited in a tp_batch, and what else C did */
+    bool batch_measured;          /* see tp_batch_measure */
     size_t batch_budget;          /* of tp_batch, */
     tp_batch_counts batch_counts; /* and what it has done */
     tp_graph
@@ -417,6 +421,12 @@ static inline void tpi_note_effect(tp_ctx *ctx, const tp_tensor *t, tpi_look eff
 {
     if (ctx->frame)
         ctx->frame->rules->look(ctx, TPI_AT(NULL, 0), t, effect);
+}
+/* Of t, live, which may be concrete. */
+static inline void tpi_note_symbol(const tp_tensor *t)
+{
+    if (t->graph && t->ctx->frame)
+        t->ctx->frame->rules->look(t->ctx, TPI_AT(NULL, 0), t, TPI_LOOK_SYMBOL);
 }
 /* Before elements of any tensors are read. */
 static inline void tpi_look_at_all(tp_ctx *ctx, tpi_at at, tpi_look look)

@@ -47,6 +47,8 @@ const char *(tp_error_text)(const tp_tensor *t)
 
 bool(tp_is_symbolic)(const tp_tensor *t)
 {
+    if (tpi_is_live(t))
+        tpi_note_symbol(t);
     return tpi_is_live(t) && t->graph;
 }
 

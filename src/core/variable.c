@@ -58,6 +58,8 @@ TPI_BARE(tp_tensor *, tp_param, (tp_tensor * init, const char *name), init, name
 
 const char *(tp_name_of)(const tp_tensor *t)
 {
+    if (tpi_is_live(t))
+        tpi_note_symbol(t);
     return tpi_is_live(t) ? t->name : NULL;
 }
 

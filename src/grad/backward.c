@@ -194,6 +194,7 @@ tp_tensor *tp_require_grad_at(const char *file, int line, tp_tensor *t)
     if (failed || !t)
         return failed ? failed : (tp_tensor *)&tpi_nil;
     TPI_ALONE(t->ctx, at, "tp_require_grad");
+    tpi_note_symbol(t);
     if (t->graph)
         return t;
     if (t->dtype < TP_F32)
@@ -216,6 +217,8 @@ TPI_BARE(tp_tensor *, tp_require_grad, (tp_tensor * t), t)
 
 bool(tp_requires_grad)(const tp_tensor *t)
 {
+    if (tpi_is_live(t))
+        tpi_note_symbol(t);
     return tpi_is_live(t) && t->status == TP_OK && (t->graph || t->flags & TPI_REQUIRES);
 }
 

@@ -326,6 +326,32 @@ static void second_is_constant(void *user, int n_in, tp_tensor *const *in, int n
     out[1] = tp_mul(tp_detach(in[1]), 3);
 }
 
+/* What a symbol answers otherwise than the tensor of a call. */
+static void asks_for_marks(void *user, int n_in, tp_tensor *const *in, int n_out,
+                           tp_tensor **out)
+{
+    (void)user, (void)n_in, (void)n_out;
+    tp_tensor *x = tp_detach(in[0]);
+    out[0] = tp_requires_grad(x) ? tp_neg(in[0]) : tp_tanh(in[0]);
+    out[1] = tp_tanh(in[1]);
+}
+
+static void asks_for_symbols(void *user, int n_in, tp_tensor *const *in, int n_out,
+                             tp_tensor **out)
+{
+    (void)user, (void)n_in, (void)n_out;
+    out[0] = tp_is_symbolic(in[0]) ? tp_neg(in[0]) : tp_tanh(in[0]);
+    out[1] = tp_tanh(in[1]);
+}
+
+static void asks_for_the_graph(void *user, int n_in, tp_tensor *const *in, int n_out,
+                               tp_tensor **out)
+{
+    (void)user, (void)n_in, (void)n_out;
+    out[0] = tp_graph_of(in[0]) ? tp_neg(in[0]) : tp_tanh(in[0]);
+    out[1] = tp_tanh(in[1]);
+}
+
 static const body bodies[] = {
     {"reads_all_ways",      reads_all_ways,      true },
     {"rows_of_three",       rows_of_three,       true },
@@ -338,6 +364,9 @@ static const body bodies[] = {
     {"computes",            computes,            false},
     {"returns_an_argument", returns_an_argument, false},
     {"has_a_block",         has_a_block,         false},
+    {"asks_for_marks",      asks_for_marks,      false},
+    {"asks_for_symbols",    asks_for_symbols,    false},
+    {"asks_for_the_graph",  asks_for_the_graph,  false},
 };
 enum { BODIES = sizeof bodies / sizeof *bodies, SAMPLES = 5 };
 

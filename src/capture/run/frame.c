@@ -812,7 +812,7 @@ static void note_effect(tpi_frame *fr, tpi_at at, const tp_tensor *t, tpi_look l
 static void frame_look(tp_ctx *ctx, tpi_at at, const tp_tensor *t, tpi_look look)
 {
     tpi_frame *fr = (tpi_frame *)ctx->frame;
-    if (fr->settling)
+    if (fr->settling || look == TPI_LOOK_SYMBOL)
         return;
     if (look >= TPI_LOOK_EFFECT) {
         note_effect(fr, at, t, look);
