@@ -1,247 +1,207 @@
-/* A recursive network: a binary Tree-LSTM (Tai and others, 2015) over trees of which no two are
- * alike, trained eagerly: each sample has a graph of its own, which is what C happened to run.
+/* A recursive network: a binary Tree-LSTM (Tai and others, 2015) that tells from the tree of a sentence how much its writer
+ * liked a film. No two trees are alike; each is walked by plain recursion. In a tp_batch the nodes of all trees of
+ * a step that are ready are computed together, and so is the way back: nothing else is said about it here.
  *
  *     recursion [FILE]    trees of the Stanford treebank, or as words in postfix order, see
  *         common/trees.h; without a file it makes some up
- *         --trees N --epochs N --hidden N --batch N --rate X
- *         --together    all nodes of one height in a batch at once, instead of one by one */
+ *         --trees N --epochs N --hidden N --batch N
+ *         --check         trains as well without the tp_batch, which gives the same bits */
+#include "sample_loop.h"
 #include "show.h"
 #include "trees.h"
-#include <tapir/tapir.h>
 
 #include <stdio.h>
-#include <stdlib.h>
-#include <string.h>
 
-enum { MAX_BATCH = 64 };
+enum { MOST_BATCH = 256, MOST_PARAMS = 7, CHECKED = 32 };
 
 typedef struct model {
-    tp_tensor *words;     /* [n_words, hidden] */
-    tp_dense leaf, inner; /* hidden -> i o u; 2 * hidden -> i o fl fr u */
-    tp_dense out;
+    tp_ctx *tp;
+    tp_params *params;
+    tp_tensor *words; /* [n_words, hidden] */
+    tp_dense leaf, inner,
+        out; /* hidden -> i o u; 2 * hidden -> i o fl fr u; hidden -> labels */
+    tp_function *of_leaf, *of_inner;
+    tp_optimizer *adam;
 } model;
 
-/* What nodes know, a row for each: [n, 2 * hidden], first h, then c. */
-static tp_tensor *state(tp_tensor *c, tp_tensor *output_gate)
+typedef struct state {
+    tp_tensor *h, *c; /* [1, hidden] */
+} state;
+
+static tp_tensor *gated(tp_tensor *gate, tp_tensor *x)
 {
-    tp_tensor *h = tp_mul(tp_sigmoid(output_gate), tp_tanh(c));
-    return tp_concat(2, (tp_tensor *[]){h, c}, 1);
+    return tp_mul(tp_sigmoid(gate), x);
 }
 
-static tp_tensor *leaf_states(tp_ctx *tp, const model *m, int64_t n, const int64_t *words)
+/* A word [1, hidden] -> h, c. */
+static void leaf_cell(void *user, int n_in, tp_tensor *const *in, int n_out, tp_tensor **out)
 {
+    (void)n_in, (void)n_out;
+    const model *m = user;
     tp_tensor *g[3]; /* i o u */
-    tp_tensor *x = tp_gather(m->words, tp_tensor_new(tp, TP_I64, TP_DIMS(n), words), 0);
-    tp_split(tp_dense_apply(&m->leaf, x), 1, 3, NULL, g);
-    return state(tp_mul(tp_sigmoid(g[0]), tp_tanh(g[2])), g[1]);
+    tp_split(tp_dense_apply(&m->leaf, in[0]), 1, 3, NULL, g);
+    out[1] = gated(g[0], tp_tanh(g[2]));
+    out[0] = gated(g[1], tp_tanh(out[1]));
 }
 
-/* h: those of the left and the right child side by side, [n, 2 * hidden]. */
-static tp_tensor *inner_states(const model *m, tp_tensor *h, tp_tensor *left_c,
-                               tp_tensor *right_c)
+/* h, c of the left and of the right child -> h, c. */
+static void inner_cell(void *user, int n_in, tp_tensor *const *in, int n_out, tp_tensor **out)
 {
+    (void)n_in, (void)n_out;
+    const model *m = user;
     tp_tensor *g[5]; /* i o fl fr u */
-    tp_split(tp_dense_apply(&m->inner, h), 1, 5, NULL, g);
-    tp_tensor *kept =
-        tp_add(tp_mul(tp_sigmoid(g[2]), left_c), tp_mul(tp_sigmoid(g[3]), right_c));
-    return state(tp_add(tp_mul(tp_sigmoid(g[0]), tp_tanh(g[4])), kept), g[1]);
+    tp_tensor *both = tp_concat(2, (tp_tensor *[]){in[0], in[2]}, 1);
+    tp_split(tp_dense_apply(&m->inner, both), 1, 5, NULL, g);
+    tp_tensor *kept = tp_add(gated(g[2], in[1]), gated(g[3], in[3]));
+    out[1] = tp_add(gated(g[0], tp_tanh(g[4])), kept);
+    out[0] = gated(g[1], tp_tanh(out[1]));
 }
 
-/* ---- one node after the other, as C recursion walks the tree ------------------------------- */
+static void model_make(model *m, tp_ctx *tp, int64_t n_words, int64_t hidden)
+{
+    const tp_function_options pure = {.pure = true};
+    tp_params *p = m->params = tp_params_new(tp);
+    m->tp = tp;
+    m->words =
+        tp_params_add(p, "words", tp_normal(tp, TP_F32, TP_DIMS(n_words, hidden), 0, 0.5));
+    m->leaf = tp_dense_new(p, "leaf", hidden, 3 * hidden, NULL);
+    m->inner = tp_dense_new(p, "inner", 2 * hidden, 5 * hidden, NULL);
+    m->out = tp_dense_new(p, "out", hidden, TREE_LABELS, NULL);
+    m->of_leaf = tp_function_new(tp, "leaf", leaf_cell, m, &pure);
+    m->of_inner = tp_function_new(tp, "inner", inner_cell, m, &pure);
+    m->adam = tp_adam_new(tp, 2e-3, NULL, TP_TRAINED(p));
+}
 
-/* leaves: the state of each leaf, in order; *next is the first that was not used yet. */
-static tp_tensor *walk(const model *m, const tree *t, int32_t at, tp_tensor **leaves, int *next)
+static state walk(const model *m, const tree *t, int32_t at)
 {
     const tree_node *n = &t->nodes[at];
-    if (n->left < 0)
-        return leaves[(*next)++];
-    tp_tensor *l[2], *r[2]; /* h c */
-    tp_split(walk(m, t, n->left, leaves, next), 1, 2, NULL, l);
-    tp_split(walk(m, t, n->right, leaves, next), 1, 2, NULL, r);
-    return inner_states(m, tp_concat(2, (tp_tensor *[]){l[0], r[0]}, 1), l[1], r[1]);
+    tp_tensor *out[2];
+    if (n->left < 0) {
+        tp_tensor *word = tp_tensor_new(m->tp, TP_I64, TP_DIMS(1), &(int64_t){n->word});
+        tp_function_call(m->of_leaf, TP_TENSORS(tp_gather(m->words, word, 0)), 2, out);
+    } else {
+        const state l = walk(m, t, n->left), r = walk(m, t, n->right);
+        tp_function_call(m->of_inner, TP_TENSORS(l.h, l.c, r.h, r.c), 2, out);
+    }
+    return (state){out[0], out[1]};
 }
 
-/* The states of the roots of n trees [n, 2 * hidden]. */
-static tp_tensor *roots_one_by_one(tp_ctx *tp, const model *m, const tree *t, int64_t n)
+/* One step on n trees; the mean of their losses, and what is thought of each. */
+static tp_tensor *step(const model *m, const tree *t, int64_t n, tp_tensor **guess)
 {
-    tp_tensor *roots[MAX_BATCH], *leaves[TREE_LEAVES];
-    int64_t words[TREE_LEAVES];
+    tp_tensor *loss[MOST_BATCH];
     for (int64_t i = 0; i < n; i++) {
-        int n_leaves = 0, next = 0;
-        for (int32_t k = 0; k < t[i].n_nodes; k++)
-            if (t[i].nodes[k].left < 0)
-                words[n_leaves++] = t[i].nodes[k].word;
-        tp_split(leaf_states(tp, m, n_leaves, words), 0, n_leaves, NULL, leaves);
-        roots[i] = walk(m, &t[i], t[i].n_nodes - 1, leaves, &next);
+        tp_tensor *label = tp_tensor_new(m->tp, TP_I64, TP_DIMS(1), &(int64_t){t[i].label});
+        tp_tensor *score = tp_dense_apply(&m->out, walk(m, &t[i], t[i].n_nodes - 1).h);
+        loss[i] = tp_cross_entropy(score, label);
+        guess[i] = tp_argmax(score, 1, false);
     }
-    return tp_concat((int)n, roots, 0);
+    tp_tensor *mean = tp_mean(tp_stack((int)n, loss, 0), TP_ALL, false);
+    tp_optimizer_step(m->adam, mean);
+    return mean;
 }
 
-/* ---- all nodes of one height together -------------------------------------------------------- */
-
-typedef struct place {
-    int32_t height; /* 0: a leaf */
-    int64_t row;    /* among the states of all */
-} place;
-
-static tp_tensor *roots_together(tp_ctx *tp, const model *m, const tree *t, int64_t n)
+/* Goes through all trees; the mean of the losses. */
+static double epoch(const model *m, const trees *d, int64_t batch, bool together,
+                    int64_t *right)
 {
-    static place places[MAX_BATCH][2 * TREE_LEAVES];
-    static int64_t picked[MAX_BATCH * TREE_LEAVES * 2];
-    int32_t highest = 0;
-    tp_tensor *all = NULL;
-    int64_t n_rows = 0;
-    for (int32_t height = 0; height <= highest; height++) {
-        int64_t n_picked = 0, first = n_rows;
-        for (int64_t i = 0; i < n; i++) {
-            for (int32_t k = 0; k < t[i].n_nodes; k++) {
-                const tree_node *node = &t[i].nodes[k];
-                place *p = &places[i][k];
-                if (height == 0 && node->left >= 0) {
-                    const int32_t l = p[node->left - k].height, r = p[node->right - k].height;
-                    p->height = (l > r ? l : r) + 1;
-                    highest = p->height > highest ? p->height : highest;
-                } else if (height == 0) {
-                    *p = (place){0, n_rows++};
-                    picked[n_picked++] = node->word;
-                } else if (p->height == height) {
-                    p->row = n_rows++;
-                    picked[n_picked++] = p[node->left - k].row;
-                    picked[n_picked++] = p[node->right - k].row;
-                }
-            }
-        }
-        if (height == 0) {
-            all = leaf_states(tp, m, n_picked, picked);
-            continue;
-        }
-        tp_tensor *pairs = tp_tensor_new(tp, TP_I64, TP_DIMS(n_rows - first, 2), picked), *s[2];
-        tp_split(tp_gather(all, pairs, 0), 2, 2, NULL, s); /* h and c [rows, 2, hidden] */
-        tp_tensor *made =
-            inner_states(m, tp_flatten(s[0], 1), tp_select(s[1], 1, 0), tp_select(s[1], 1, 1));
-        all = tp_concat(2, (tp_tensor *[]){all, made}, 0);
-    }
-    for (int64_t i = 0; i < n; i++)
-        picked[i] = places[i][t[i].n_nodes - 1].row;
-    return tp_gather(all, tp_tensor_new(tp, TP_I64, TP_DIMS(n), picked), 0);
-}
-
-/* ---- training ---------------------------------------------------------------------------------- */
-
-typedef struct settings {
-    const char *file;
-    int64_t trees, epochs, hidden, batch;
-    double rate;
-    bool together;
-} settings;
-
-/* One step on the summed loss of n trees. */
-static double train(tp_ctx *tp, const settings *s, const model *m, tp_optimizer *o,
-                    const tree *t, int64_t n, int64_t *n_right)
-{
-    int64_t labels[MAX_BATCH], guesses[MAX_BATCH];
-    for (int64_t i = 0; i < n; i++)
-        labels[i] = t[i].label;
-    tp_scope_begin(tp);
-    tp_tensor *roots = (s->together ? roots_together : roots_one_by_one)(tp, m, t, n);
-    tp_tensor *score = tp_dense_apply(&m->out, tp_slice(roots, 1, 0, s->hidden, 1));
-    tp_tensor *mean = tp_cross_entropy(score, tp_tensor_new(tp, TP_I64, TP_DIMS(n), labels));
-    tp_tensor *loss = tp_mul(mean, (double)n);
-    tp_optimizer_step(o, loss);
-    const double value = tp_item(loss);
-    if (tp_read(tp_argmax(score, 1, false), guesses, (size_t)n * sizeof *guesses) == TP_OK)
-        for (int64_t i = 0; i < n; i++)
-            *n_right += guesses[i] == labels[i];
-    tp_scope_end(tp);
-    return value;
-}
-
-static bool run(tp_ctx *tp, const settings *s, const trees *data)
-{
-    tp_params *params = tp_params_new(tp);
-    model m = {.leaf = tp_dense_new(params, "leaf", s->hidden, 3 * s->hidden, NULL),
-               .inner = tp_dense_new(params, "inner", 2 * s->hidden, 5 * s->hidden, NULL),
-               .out = tp_dense_new(params, "out", s->hidden, TREE_LABELS, NULL)};
-    tp_tensor *drawn = tp_normal(tp, TP_F32, TP_DIMS(data->n_words, s->hidden), 0, 1);
-    m.words = tp_params_add(params, "words", drawn);
-    tp_optimizer *o = tp_sgd_new(tp, s->rate, NULL, TP_TRAINED(params));
-    int64_t n_nodes = 0;
-    for (int64_t i = 0; i < data->n; i++)
-        n_nodes += data->v[i].n_nodes;
-    printf("%lld trees of %.1f nodes on average, %d words, hidden size %d\n",
-           (long long)data->n, (double)n_nodes / (double)data->n, (int)data->n_words,
-           (int)s->hidden);
-    double first = 0, loss = 0, best = 0;
-    for (int64_t e = 0; e < s->epochs && tp_error(tp) == TP_OK; e++) {
-        const double start = seconds_now();
-        int64_t right = 0;
-        loss = 0;
-        for (int64_t i = 0; i < data->n && tp_error(tp) == TP_OK; i += s->batch) {
-            const int64_t n = data->n - i < s->batch ? data->n - i : s->batch;
-            loss += train(tp, s, &m, o, data->v + i, n, &right);
-            show_progress("training", i + n, data->n);
-        }
-        const double rate = (double)data->n / (seconds_now() - start);
-        printf("epoch %2d   loss %.5f   right %5.1f %%   %6.0f trees/s\n", (int)e + 1,
-               loss / (double)data->n, 100.0 * (double)right / (double)data->n, rate);
-        fflush(stdout);
-        first = e ? first : loss;
-        best = rate > best ? rate : best;
-    }
-    tp_optimizer_free(o);
-    printf("%.0f trees per second, forward, backward and update\n", best);
-    if (tp_error(tp) == TP_OK && s->epochs > 1 && !(loss < first))
-        fprintf(stderr, "recursion: it learnt nothing\n");
-    return tp_error(tp) == TP_OK && (s->epochs == 1 || loss < first);
-}
-
-static bool parse(int argc, char **argv, settings *s)
-{
-    for (int i = 1; i < argc; i++) {
-        const char *name = argv[i], *value = i + 1 < argc ? argv[i + 1] : "";
-        if (name[0] != '-') {
-            s->file = name;
-            continue;
-        }
-        if (strcmp(name, "--together") == 0) {
-            s->together = true;
-            continue;
-        }
-        const long long n = atoll(value);
-        if (strcmp(name, "--rate") == 0)
-            s->rate = atof(value);
-        else if (strcmp(name, "--trees") == 0)
-            s->trees = n;
-        else if (strcmp(name, "--epochs") == 0)
-            s->epochs = n;
-        else if (strcmp(name, "--hidden") == 0)
-            s->hidden = n;
-        else if (strcmp(name, "--batch") == 0)
-            s->batch = n;
+    double loss = 0;
+    *right = 0;
+    for (int64_t i = 0; i < d->n && tp_error(m->tp) == TP_OK; i += batch) {
+        const int64_t n = d->n - i < batch ? d->n - i : batch;
+        tp_tensor *guess[MOST_BATCH], *mean = NULL;
+        tp_scope_begin(m->tp);
+        if (together)
+            tp_batch (m->tp)
+                mean = step(m, d->v + i, n, guess);
         else
-            return false;
-        i++;
+            mean = step(m, d->v + i, n, guess);
+        loss += tp_item(mean) * (double)n / (double)d->n;
+        for (int64_t k = 0; k < n; k++)
+            *right += tp_item_i64(guess[k]) == d->v[i + k].label;
+        tp_scope_end(m->tp);
+        show_progress("training", i + n, d->n);
     }
-    return s->trees > 0 && s->epochs > 0 && s->hidden > 0 && s->hidden <= 10000 &&
-           s->batch > 0 && s->batch <= MAX_BATCH && s->rate > 0;
+    return loss;
+}
+
+static bool train(const model *m, const trees *d, int64_t epochs, int64_t batch)
+{
+    double first = 0, loss = 0;
+    tp_batch_measure(m->tp, true);
+    for (int64_t e = 0; e < epochs && tp_error(m->tp) == TP_OK; e++) {
+        const double start = seconds_now();
+        int64_t right;
+        loss = epoch(m, d, batch, true, &right);
+        first = e ? first : loss;
+        printf("epoch %2d   loss %.5f   right %5.1f %%   %6.0f trees/s\n", (int)e + 1, loss,
+               100.0 * (double)right / (double)d->n, (double)d->n / (seconds_now() - start));
+        fflush(stdout);
+        if (tp_batch_measure(m->tp,
+                             false)) { /* the first epoch is measured, and takes longer */
+            const tp_batch_counts c = tp_batch_counts_of(m->tp);
+            printf("  %lld ops and calls by %lld kernels, of at least %lld: quality %.2f\n",
+                   (long long)c.ops, (long long)c.kernels, (long long)c.least,
+                   (double)c.least / (double)c.kernels);
+        }
+    }
+    if (epochs > 1 && !(loss < first))
+        fprintf(stderr, "recursion: it learnt nothing\n");
+    return epochs == 1 || loss < first;
+}
+
+/* Two models that start alike see the same trees, one of them one op after the other. */
+static bool check(const trees *d, int64_t hidden, int64_t batch)
+{
+    const trees few = {d->n < CHECKED ? d->n : CHECKED, d->n_words, d->v};
+    tp_ctx *tp[2];
+    model m[2];
+    tp_tensor *trained[2][MOST_PARAMS];
+    int n = 0;
+    for (int k = 0; k < 2; k++) {
+        int64_t right;
+        tp[k] = tp_open(NULL);
+        model_make(&m[k], tp[k], d->n_words, hidden);
+        for (int e = 0; e < 2; e++)
+            epoch(&m[k], &few, batch, k == 1, &right);
+        n = tp_params_n(m[k].params);
+        for (int i = 0; i < n && i < MOST_PARAMS; i++)
+            trained[k][i] = tp_params_tensor(m[k].params, i);
+    }
+    const bool same = tp_error(tp[0]) == TP_OK && tp_error(tp[1]) == TP_OK &&
+                      show_bits_equal(n, trained[0], trained[1]);
+    return close_and_tell(tp[0], "recursion", same) +
+               close_and_tell(tp[1], "recursion", same) ==
+           0;
 }
 
 int main(int argc, char **argv)
 {
-    settings s = {.trees = 1000, .epochs = 6, .hidden = 32, .batch = 4, .rate = 0.03};
-    if (!parse(argc, argv, &s)) {
-        fprintf(stderr, "usage: recursion [FILE] [--trees N] [--epochs N] [--hidden N] "
-                        "[--batch N] [--rate X] [--together]\n");
+    const char *file;
+    bool checks;
+    int64_t most = 1000, epochs = 6, hidden = 32, batch = 16, n_nodes = 0;
+    const argument arguments[] = {
+        {"--trees",  &most  },
+        {"--epochs", &epochs},
+        {"--hidden", &hidden},
+        {"--batch",  &batch }
+    };
+    if (!read_arguments(argc, argv, 4, arguments, &checks, &file))
         return 2;
-    }
     trees data;
-    if (!(s.file ? trees_read(s.file, s.trees, &data) : trees_make(s.trees, 1, &data)))
+    if (!(file ? trees_read(file, most, &data) : trees_make(most, 1, &data)))
         return 1;
-    tp_ctx *tp = tp_open(&(tp_options){.seed = 5});
-    const bool good = run(tp, &s, &data);
-    if (tp_error(tp) != TP_OK)
-        fprintf(stderr, "recursion: %s\n", tp_error_message(tp));
-    tp_close(tp);
+    batch = batch < MOST_BATCH ? batch : MOST_BATCH;
+    for (int64_t i = 0; i < data.n; i++)
+        n_nodes += data.v[i].n_nodes;
+    printf("%lld trees of %.1f nodes on average, %d words, hidden size %lld\n",
+           (long long)data.n, (double)n_nodes / (double)data.n, (int)data.n_words,
+           (long long)hidden);
+    tp_ctx *tp = tp_open(NULL);
+    model m;
+    model_make(&m, tp, data.n_words, hidden);
+    bool good = train(&m, &data, epochs, batch);
+    good = good && (!checks || check(&data, hidden, batch));
     trees_free(&data);
-    return !good;
+    return close_and_tell(tp, "recursion", good);
 }

@@ -48,8 +48,13 @@ typedef struct tp_batch_counts {
     int64_t ops;     /* and calls that waited, but for what only looks at memory in another way */
     int64_t kernels; /* as so many they were computed, a call's program being one */
     int64_t alone;   /* of these, for a single op */
+    int64_t least;   /* while tp_batch_measure was on: kernels, however good the order */
 } tp_batch_counts;
 TP_API tp_batch_counts tp_batch_counts_of(const tp_ctx *tp);
+
+/* Whether each flush is measured: `least` over `kernels` of a time in which it was on tells how good its order was, 1 at best.
+ * Off at first: it takes time for each kind of op and each op that waits. Returns what it was before; false: no context. */
+TP_API bool tp_batch_measure(tp_ctx *tp, bool on);
 
 #ifdef __cplusplus
 }

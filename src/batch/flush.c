@@ -202,7 +202,9 @@ void tpi_queue_flush(tpi_queue *w)
     drop_unwanted(w);
     const tp_batch_counts before = ctx->batch_counts;
     const bool logs = tpi_log_on(TPI_LOG_batch);
-    const int64_t least = logs ? least_kernels(w) : 0;
+    const int64_t least = logs || ctx->batch_measured ? least_kernels(w) : 0;
+    if (ctx->batch_measured && least > 0)
+        ctx->batch_counts.least += least;
     for (int32_t i = 0; i < w->n; i++)
         ctx->batch_counts.ops += w->units[i].y && !w->units[i].view;
     tpi_frame_head *frame = ctx->frame;

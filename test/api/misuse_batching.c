@@ -50,6 +50,13 @@ MISUSE(tp_batch_counts_of)
     assert_int_equal(tp_batch_counts_of(b->tp).alone, 0);
 }
 
+MISUSE(tp_batch_measure)
+{
+    assert_false(tp_batch_measure(NULL, true));
+    assert_false(tp_batch_measure(b->tp, true));
+    assert_true(tp_batch_measure(b->tp, false));
+}
+
 /* clang-format off */
 const misuse misuse_batching[] = {
     LISTED(tp_batch_begin),
@@ -57,6 +64,7 @@ const misuse misuse_batching[] = {
     LISTED(tp_batch_left),
     LISTED(tp_batch_budget),
     LISTED(tp_batch_counts_of),
+    LISTED(tp_batch_measure),
     {0},
 };
 /* clang-format on */

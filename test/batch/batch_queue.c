@@ -158,6 +158,7 @@ static void alike_ops_are_one(void **state)
     const tp_batch_counts c = tp_batch_counts_of(tp);
     assert_int_equal(c.ops, 20);
     assert_int_equal(c.kernels, 4); /* of two ops and sizes */
+    assert_int_equal(c.least, 0);   /* nobody measured */
     assert_int_equal(c.alone, 0);
     for (int i = 0; i < 10; i++) {
         tp_tensor *want = tp_exp(tp_mul(first[i], 2));

@@ -564,6 +564,14 @@ CALL(tp_batch_counts_of)
     return tp_batch_counts_of(ctx(m)).ops >= 0;
 }
 
+CALL(tp_batch_measure)
+{
+    tp_ctx *tp = ctx(m);
+    const bool on = below(m, 2) == 0;
+    tp_batch_measure(tp, on);
+    return tp_batch_measure(tp, on) == on;
+}
+
 CALL(tp_no_grad_begin)
 {
     tp_ctx *tp = ctx(m);

@@ -250,17 +250,19 @@ finetune_resnet18)
     captured_line 4 3
     ;;
 recursion)
-    run recursion --trees 100 --epochs 2 --hidden 12
-    has '[0-9]+ trees per second, forward, backward and update'
+    run recursion --trees 100 --epochs 2 --hidden 12 --check
+    has 'bits_equal yes'
+    at_least "the quality of batches" "$(awk '/quality/ { print $NF }' "$out")" 0.9
     ;;
 recursion_sst)
     need "$TAPIR_SHARED/data/sst/train.txt"
-    run recursion "$TAPIR_SHARED/data/sst/train.txt" --trees 400 --epochs 2
+    run recursion "$TAPIR_SHARED/data/sst/train.txt" --trees 400 --epochs 2 --check
     has '400 trees of .*'
+    has 'bits_equal yes'
     ;;
 recursion_postfix)
     need "$TAPIR_SHARED/peers/trees.txt"
-    run recursion "$TAPIR_SHARED/peers/trees.txt" --hidden 40 --batch 16 --rate 0.01 --epochs 2
+    run recursion "$TAPIR_SHARED/peers/trees.txt" --hidden 40 --epochs 2
     has '256 trees of 43\.2 nodes on average, 1000 words, hidden size 40'
     ;;
 mnist_drawn)
@@ -305,7 +307,7 @@ misuse)
     grep -q '^usage: ' "$out" || fail "mnist did not say how it is used"
     "$folder/mnist" --train 40 --test 20 --epochs 1 --save "$work/no/such" >"$out" 2>&1 &&
         fail "mnist could not save and said nothing"
-    for program in private newton ponder early_exit; do
+    for program in private newton ponder early_exit recursion; do
         "$folder/$program" --orbits 0 >"$out" 2>&1 && fail "$program took a bad number"
         grep -q '^usage: ' "$out" || fail "$program did not say how it is used"
     done
