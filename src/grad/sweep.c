@@ -28,6 +28,10 @@ void tpi_sweep_done(tpi_sweep *s)
         tpi_unref(s->products[i].x);
         tpi_unref(s->products[i].dy);
     }
+    for (int i = 0; i < s->n_put_off; i++)
+        tpi_unref(s->put_off[i].dx);
+    tpi_give_back(m, s->put_off, (size_t)s->max_put_off * sizeof *s->put_off);
+    tpi_give_back(m, s->off, s->off ? n * sizeof *s->off : 0);
     tpi_give_back(m, s->products, (size_t)s->max_products * sizeof *s->products);
     tpi_give_back(m, s->shared, n * sizeof *s->shared);
     tpi_give_back(m, s->outside, n * sizeof *s->outside);
@@ -50,7 +54,7 @@ static bool no_memory(tpi_sweep *s)
 /* May it wait for another node's place in the sweep, or others for its? */
 static bool waits(const tp_tensor *t)
 {
-    return t->op && (t->op->awaits || t->op->range || tpi_has_results(t));
+    return t->op && (t->op->awaits || t->op->range || t->op->places || tpi_has_results(t));
 }
 
 /* May functions of the user's run in the sweep? They may walk over the tape, and unfold what the sweep has. */
@@ -78,7 +82,7 @@ static bool collect(tpi_sweep *s, int n_roots, tp_tensor *const *roots, int n_en
     s->nodes = (tpi_nodes){.ctx = s->ctx,
                            .way = TPI_WAY_CALLS,
                            .folded = !ctx->recording && tpi_is_unwatched(ctx),
-                           .whole = !ctx->recording && takes_calls(ctx)};
+                           .whole = s->now};
     bool ok = tpi_collect_from(&s->nodes, n_roots, roots, n_ends, ends);
     if (ok && (s->nodes.folded || s->nodes.whole) && calls_user(s)) {
         tpi_nodes_free(&s->nodes);
@@ -91,7 +95,11 @@ static bool collect(tpi_sweep *s, int n_roots, tp_tensor *const *roots, int n_en
 bool tpi_sweep_start(tpi_sweep *s, tp_ctx *ctx, tpi_at at, int n_roots, tp_tensor *const *roots,
                      int n_ends, tp_tensor *const *ends, bool inside)
 {
-    *s = (tpi_sweep){.ctx = ctx, .at = at, .max_in = 1, .left = 8 * (int64_t)ctx->seq + 10000};
+    *s = (tpi_sweep){.ctx = ctx,
+                     .at = at,
+                     .max_in = 1,
+                     .left = 8 * (int64_t)ctx->seq + 10000,
+                     .now = !ctx->recording && takes_calls(ctx)};
     if (!collect(s, n_roots, roots, n_ends, ends)) {
         s->nodes.n = 0;
         return no_memory(s);
@@ -219,6 +227,9 @@ void tpi_sweep_fold(tpi_sweep *s, const tp_tensor *node, int slot, tp_tensor *dx
         *sum = entered(s, node, dx);
         return;
     }
+    if (tpi_sweep_put_off(s, node, slot, dx))
+        return;
+    tpi_sweep_settle(s, slot);
     if (fold_in_place(s, *sum, dx)) {
         tpi_unref(dx);
         return;

@@ -7,7 +7,8 @@
  * right matrix give it one contribution, the last, of all their rows joined, the newest product first: a
  * recursive network would add up a matrix as large as its weights at each node. What ranges along one axis are
  * read of, slices or the rows that a loop goes over, and nothing else but, later, the whole, gets them joined likewise, not a
- * sum of as many tensors of its size: the bits are those of the sum. Where ranges overlap it is that sum.
+ * sum of as many tensors of its size: the bits are those of the sum. Where ranges overlap it is that sum. So are slices at
+ * places along an axis, as rows of an embedding, when the sweep is neither recorded nor captured: then the places are known.
  *
  * A call of a function is one node (op/call.h): what reaches its results waits until the sweep
  * comes to the call. There a sweep inside, by the same rules, goes from the results to the call's
@@ -22,8 +23,8 @@
  * well, as the turns of the loop that is the gradient of a loop are: what such a sweep reads of
  * the inside of the turn is made one of the turn's results.
  *
- * The files lean on each other in this order: sweep.c (nodes, sums), sweep_products.c, sweep_rule.c,
- * sweep_ranges.c; sweep_call.c and vjp.c begin and end a sweep inside; sweep_go.c goes, into calls and blocks,
+ * The files lean on each other in this order: sweep.c (nodes, sums), sweep_sums.c, sweep_products.c, sweep_rule.c,
+ * sweep_ranges.c, sweep_places.c; sweep_call.c and vjp.c begin and end a sweep inside; sweep_go.c goes, into calls and blocks,
  * whose gradients (cond_grad.c, loop_grad.c) make it go through their bodies; backward.c asks. */
 #ifndef TAPIR_SWEEP_H
 #define TAPIR_SWEEP_H
@@ -34,10 +35,18 @@
 /* A product whose right matrix waits for its gradient. */
 typedef struct tpi_product {
     tpi_at at;
-    tp_tensor *x, *dy; /* its rows, and the gradient of what they gave; a reference each, or NULL when they are joined */
-    int slot;          /* of the right matrix */
-    int before;        /* the one met before it in the sweep; -1: none */
+    tp_tensor *x,
+        *dy; /* its rows, and the gradient of what they gave; a reference each, or NULL when they are joined */
+    int slot;   /* of the right matrix */
+    int before; /* the one met before it in the sweep; -1: none */
 } tpi_product;
+
+/* What a node gives an operand, in a sum that is put off. */
+typedef struct tpi_contribution {
+    tp_tensor *dx; /* one reference, or NULL when it was added */
+    const tp_tensor *node;
+    int before; /* the one to the same operand before it; -1: none */
+} tpi_contribution;
 
 /* A right matrix. What its products give it is a list, until a loop or a function with a loop in it
  * has to go on with the sum so far: then it is a state (op/add_rows.h), and a list of what came since. */
@@ -62,8 +71,9 @@ typedef struct tpi_sweep {
     bool *depends;    /* by slot: on something that is asked for */
     bool *ends;       /* by slot: where this sweep ends: an operand of the call, or a param */
     bool *outer;      /* by slot: an end, a matrix whose products are joined outside */
-    /* By slot: positive when ranges along one axis are read of it, which are joined when they do not overlap, and nothing else
-     * before the last of them; 0: nothing reads it; -1: other things do, or along several axes. */
+    /* By slot: positive when ranges along one axis are read of it, which are joined when they do not overlap, or slices at places
+     * along one, and nothing else before the last of them; 0: nothing reads it; -1: other things do, or along several
+     * axes. */
     int8_t *ranged;
     /* By slot; of a call, a block or what has ranges: the last of its results, outputs or ranges met so far; of one of
      * these: the one met before it; -1: none. NULL when there are none. */
@@ -71,10 +81,14 @@ typedef struct tpi_sweep {
     bool *wanted; /* one rule's operands */
     tp_tensor **dx;
     int max_in;
-    bool enters;              /* each slot's first contribution enters as a node of its own */
+    bool now;    /* neither recorded nor captured: what is done may depend on values */
+    bool enters; /* each slot's first contribution enters as a node of its own */
     tpi_right_matrix *shared; /* by slot; NULL when there is no product */
     tpi_product *products;
     int n_products, max_products;
+    int32_t *off; /* by slot: of what was put off the last one; -1: none. NULL: there is none */
+    tpi_contribution *put_off;
+    int32_t n_put_off, max_put_off;
 } tpi_sweep;
 
 /* Over what the roots were computed from, down to the ends. `inside`: another sweep uses the slots.
@@ -92,6 +106,10 @@ void tpi_sweep_spread(tpi_sweep *s);
 bool tpi_sweep_go(tpi_sweep *s);
 /* grad[slot] += dx, whose reference is taken over; `node` has the line. */
 void tpi_sweep_fold(tpi_sweep *s, const tp_tensor *node, int slot, tp_tensor *dx);
+/* In a queue: that, later, at tpi_sweep_settle; false: it is to be added now. */
+bool tpi_sweep_put_off(tpi_sweep *s, const tp_tensor *node, int slot, tp_tensor *dx);
+/* What was put off is added. */
+void tpi_sweep_settle(tpi_sweep *s, int slot);
 /* The same for what a sweep begins with. */
 void tpi_sweep_seed(tpi_sweep *s, const tp_tensor *node, int slot, tp_tensor *dy);
 /* Do gradients pass through t, from its result to its operands? A call's or block's token carries
@@ -108,8 +126,11 @@ static inline bool tpi_in_sweep(const tpi_sweep *s, const tp_tensor *t)
 /* A sweep inside another one: not deeper than the C stack, and not over the same again and again. */
 bool tpi_sweep_enter(const tpi_sweep *s, const tp_tensor *node);
 
-/* What x gets of the ranges met; false: the error is set. */
+/* What x gets of the ranges, or slices at places, met; false: the error is set. */
 bool tpi_sweep_ranges(tpi_sweep *s, const tp_tensor *x, int slot);
+bool tpi_sweep_places(tpi_sweep *s, const tp_tensor *x, int slot, int axis);
+/* Is t one of those that are joined? */
+bool tpi_sweep_is_part(const tpi_sweep *s, const tp_tensor *t);
 /* A variable that was assigned since would give the gradient of another function: operand k of t; NULL, or the failed
  * tensor. */
 tp_tensor *tpi_refuse_stale(const tp_tensor *t, tpi_at at, const char *what, int k);

@@ -110,7 +110,7 @@ static bool go_through(tpi_sweep *s, tp_tensor *t, int i)
         return true;
     if (t->op->awaits)
         wait_for(s, t, t->in[t->op->awaits - 1]->slot);
-    else if (t->op->range && s->ranged[t->in[0]->slot] > 0)
+    else if (s->met && tpi_sweep_is_part(s, t))
         wait_for(s, t, t->in[0]->slot);
     else
         return tpi_sweep_rule(s, t);
@@ -134,8 +134,10 @@ bool tpi_sweep_go(tpi_sweep *s)
             tpi_sweep_fold(s, t, i, s->shared[i].sum);
             s->shared[i].sum = NULL;
         }
+        tpi_sweep_settle(s, i);
         if (has_ranges(s, i) && !tpi_sweep_ranges(s, t, i))
             return false;
+        tpi_sweep_settle(s, i);
         if (!tpi_sweep_goes_through(s, i))
             continue;
         if (!go_through(s, t, i) || (s->shared && !tpi_sweep_met(s, t)))

@@ -1,17 +1,31 @@
-/* Ranges along an axis: what they contribute to the tensor that they are of as one. */
+/* Ranges along an axis: what they contribute to the tensor that they are of as one. And what is such a range, or slices
+ * at places, whose contributions are put together in sweep_places.c. */
 #include "grad/sweep.h"
 #include "op/sizes.h"
 
 #include <stdlib.h>
 #include <string.h>
 
-/* Flag of `ranged`: what is no range reads it behind all of those, so its contribution is there before theirs. */
-enum { READ_LATER = 32 };
+/* Flags of `ranged`: what is no range reads it behind all of those, so its contribution is there before theirs; and they
+ * are no ranges, but slices at places. */
+enum { READ_LATER = 32, PLACES = 64, AXIS = 15 };
+
+/* What `ranged` is of operand k of t if all that reads it is of its like; 0: t is none of those. */
+static int8_t like_of(const tpi_sweep *s, const tp_tensor *t, int k)
+{
+    tpi_range r = {0};
+    int axis = 0;
+    if (t->op->range && !t->op->awaits && t->op->range(t, &r))
+        return (int8_t)(1 + r.axis);
+    const bool slices =
+        s->now && k == 0 && t->op->places && !t->graph && t->op->places(t, &axis);
+    return slices ? (int8_t)(PLACES + 1 + axis) : 0;
+}
 
 /* Does node t contribute to operand k where it is met itself, and not with others of its like? */
 static bool gives_at_once(const tpi_sweep *s, const tp_tensor *t, int k)
 {
-    return !tpi_has_results(t) && !t->op->awaits && !t->op->range &&
+    return !tpi_has_results(t) && !t->op->awaits && !t->op->range && !like_of(s, t, k) &&
            !(k == 1 && tpi_sweep_is_product(s, t->slot));
 }
 
@@ -26,15 +40,19 @@ void tpi_sweep_find_ranges(tpi_sweep *s)
             continue;
         for (int k = tpi_way_first(s->nodes.way, t); k < t->n_in; k++) {
             int8_t *ranged = &s->ranged[t->in[k]->slot];
-            tpi_range r = {0};
-            const bool is = t->op->range && !t->op->awaits && t->op->range(t, &r) &&
-                            (*ranged == 0 || *ranged == 1 + r.axis);
-            if (is)
-                *ranged = (int8_t)(1 + r.axis);
+            const int8_t like = like_of(s, t, k);
+            if (like && (*ranged == 0 || *ranged == like))
+                *ranged = like;
             else
                 *ranged = *ranged > 0 && gives_at_once(s, t, k) ? *ranged | READ_LATER : -1;
         }
     }
+}
+
+bool tpi_sweep_is_part(const tpi_sweep *s, const tp_tensor *t)
+{
+    const int8_t ranged = s->ranged[t->in[0]->slot];
+    return ranged > 0 && like_of(s, t, 0) == (ranged & ~READ_LATER);
 }
 
 /* What one of them gives. */
@@ -153,6 +171,8 @@ static bool give_parts(tpi_sweep *s, const tp_tensor *x, int slot, int n, part *
 bool tpi_sweep_ranges(tpi_sweep *s, const tp_tensor *x, int slot)
 {
     int n = 0;
+    if (s->ranged[slot] > 0 && s->ranged[slot] & PLACES)
+        return tpi_sweep_places(s, x, slot, (s->ranged[slot] & AXIS) - 1);
     for (int i = s->met[slot]; i >= 0; i = s->met[i])
         n++;
     const size_t bytes = (size_t)n * sizeof(part);

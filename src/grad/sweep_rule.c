@@ -74,6 +74,8 @@ bool tpi_sweep_rule(tpi_sweep *s, tp_tensor *t)
                   .keep = keep_rows,
                   .sweep = s};
     for (int k = 0; k < t->n_in; k++) {
+        if (t->op->unfold)
+            tpi_sweep_settle(s, t->in[k]->slot);
         s->wanted[k] = s->depends[t->in[k]->slot];
         s->dx[k] = t->op->unfold && s->wanted[k] ? s->grad[t->in[k]->slot] : NULL;
     }

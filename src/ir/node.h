@@ -224,6 +224,9 @@ struct tpi_op {
     void (*factors)(const tp_tensor *node, int k, tpi_factor *f);
     /* The range that the result is, with or without its axis; false: not one, or a run tells. NULL: it is none. */
     bool (*range)(const tp_tensor *node, tpi_range *r);
+    /* The axis of operand 0 along which the result is slices of it, at the places that operand 1 tells now; false: a run
+     * tells, or it is one slice without the axis. NULL: it is none. */
+    bool (*places)(const tp_tensor *node, int *axis);
     bool (*kernel)(tpi_run *r); /* the oracle: plain loops; NULL for kind TPI_CALL */
     bool (*fast)(tpi_run *r);   /* for eager use, same bits; NULL: kernel */
     tp_tensor *(*simplify)(const tpi_simplify *s); /* NULL, or what gives the same bits for

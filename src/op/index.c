@@ -28,7 +28,7 @@ static const tpi_attr axis_table[] = {
 
 /* One of the ops on x, index and, when there are three operands, src. Those of slices take any sizes.
  * y_read: the gradient's rule reads the values of the result. */
-#define INDEX(name_, n_in_, rule, y_read, simple, factors_, updates_, isa, ...)                \
+#define INDEX(name_, n_in_, rule, places_, y_read, simple, factors_, updates_, isa, ...)       \
     static const tpi_call name_##_calls[TP_N_DTYPES + 2 * TPI_N_SETS] = {__VA_ARGS__};         \
     const tpi_op tpi_op_##name_ = {                                                            \
         .name = #name_,                                                                        \
@@ -40,6 +40,7 @@ static const tpi_attr axis_table[] = {
         .attrs_size = sizeof(axis_attrs),                                                      \
         .infer = name_##_infer,                                                                \
         .factors = factors_,                                                                   \
+        .places = places_,                                                                     \
         .batch = factors_ == slice_factors ? TPI_BATCH_SLICES : TPI_BATCH_BY_AXIS,             \
         .grad = rule,                                                                          \
         .linear = TPI_UPDATES_##updates_ == TPI_UPDATES_BY_MEETING ? TPI_LINEAR_IN_NONE        \
@@ -258,8 +259,16 @@ static tp_tensor *gather_simplify(const tpi_simplify *s)
     return gather_along_both(s, x, (int)axis, p, q);
 }
 
-INDEX(gather, 2, gather_grad, false, gather_simplify, slice_factors, NOTHING, TPI_ISA_gather,
-      TPI_MOVED(gather));
+static bool gather_places(const tp_tensor *t, int *axis)
+{
+    const tp_tensor *index = t->in[1];
+    *axis = (int)((const axis_attrs *)t->attrs)->axis;
+    return index->rank > 0 && index->data && !index->graph && index->flags & TPI_CONTIGUOUS &&
+           !(index->flags & TPI_LAZY) && !tpi_is_wrapped(index);
+}
+
+INDEX(gather, 2, gather_grad, gather_places, false, gather_simplify, slice_factors, NOTHING,
+      TPI_ISA_gather, TPI_MOVED(gather));
 
 tp_tensor *tp_gather_at(const char *file, int line, tp_tensor *x, tp_tensor *index, int axis)
 {
@@ -348,10 +357,10 @@ static void scatter_grad(tpi_grad *g)
     }
 }
 
-INDEX(scatter_add, 3, scatter_add_grad, false, NULL, slice_factors, BY_ADDING, 0,
+INDEX(scatter_add, 3, scatter_add_grad, NULL, false, NULL, slice_factors, BY_ADDING, 0,
       TPI_NUMBERS(scatter_add));
 TPI_DECLARE_F32_AVX2(scatter);
-INDEX(scatter, 3, scatter_grad, false, NULL, slice_factors, BY_SETTING, TPI_ISA_of_op,
+INDEX(scatter, 3, scatter_grad, NULL, false, NULL, slice_factors, BY_SETTING, TPI_ISA_of_op,
       TPI_MOVED(scatter), TPI_F32_AVX2(scatter));
 
 tp_tensor *tp_scatter_add_at(const char *file, int line, tp_tensor *x, tp_tensor *index,
@@ -396,9 +405,9 @@ static void extremum_grad(tpi_grad *g)
 }
 
 #define ORDERED(name) [TP_BOOL] = tpk_##name##_bool, TPI_ORDERED(name)
-INDEX(scatter_max, 3, extremum_grad, true, NULL, slice_factors, BY_MEETING, 0,
+INDEX(scatter_max, 3, extremum_grad, NULL, true, NULL, slice_factors, BY_MEETING, 0,
       ORDERED(scatter_max));
-INDEX(scatter_min, 3, extremum_grad, true, NULL, slice_factors, BY_MEETING, 0,
+INDEX(scatter_min, 3, extremum_grad, NULL, true, NULL, slice_factors, BY_MEETING, 0,
       ORDERED(scatter_min));
 
 tp_tensor *tp_scatter_max_at(const char *file, int line, tp_tensor *x, tp_tensor *index,
@@ -483,7 +492,7 @@ static void scatter_mul_grad(tpi_grad *g)
         tpi_give(g, 2, tp_reshape(of_src, g->x[2]->rank, g->x[2]->shape));
 }
 
-INDEX(scatter_mul, 3, scatter_mul_grad, false, NULL, slice_factors, BY_MEETING, 0,
+INDEX(scatter_mul, 3, scatter_mul_grad, NULL, false, NULL, slice_factors, BY_MEETING, 0,
       TPI_NUMBERS(scatter_mul));
 
 tp_tensor *tp_scatter_mul_at(const char *file, int line, tp_tensor *x, tp_tensor *index,
@@ -538,9 +547,9 @@ static void put_along_add_grad(tpi_grad *g)
         tpi_give(g, 2, tp_take_along(g->dy, g->x[1], (int)a->axis));
 }
 
-INDEX(take_along, 2, take_along_grad, false, NULL, element_factors, NOTHING, TPI_ISA_take_along,
-      TPI_MOVED(take_along));
-INDEX(put_along_add, 3, put_along_add_grad, false, NULL, element_factors, BY_ADDING, 0,
+INDEX(take_along, 2, take_along_grad, NULL, false, NULL, element_factors, NOTHING,
+      TPI_ISA_take_along, TPI_MOVED(take_along));
+INDEX(put_along_add, 3, put_along_add_grad, NULL, false, NULL, element_factors, BY_ADDING, 0,
       TPI_NUMBERS(put_along_add));
 
 tp_tensor *tp_take_along_at(const char *file, int line, tp_tensor *x, tp_tensor *index,

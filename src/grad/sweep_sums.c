@@ -1,0 +1,103 @@
+/* In a tp_batch a sum of many small contributions, as a bias gets, is put off until it is whole, and then one op: an add each
+ * would wait by itself, for the one before. */
+#include "grad/sweep.h"
+
+#include <string.h>
+
+enum {
+    FEW = 3,       /* are added one by one */
+    MOST = 1 << 16 /* bytes of a contribution: they lie side by side until they are added */
+};
+
+static bool is_like(const tp_tensor *a, const tp_tensor *b)
+{
+    return a->status == TP_OK && b->status == TP_OK && a->dtype == b->dtype &&
+           a->rank == b->rank && memcmp(a->shape, b->shape, sizeof *a->shape * a->rank) == 0;
+}
+
+/* By slot: the last one put off; NULL: no memory. */
+static int32_t *last_of(tpi_sweep *s)
+{
+    const size_t n = (size_t)s->nodes.n;
+    if (!s->off)
+        s->off = tpi_take(&s->ctx->mem, n * sizeof *s->off);
+    for (size_t i = 0; s->off && !s->n_put_off && i < n; i++)
+        s->off[i] = -1;
+    return s->off;
+}
+
+bool tpi_sweep_put_off(tpi_sweep *s, const tp_tensor *node, int slot, tp_tensor *dx)
+{
+    const tp_tensor *sum = s->grad[slot];
+    if (!s->now || !s->ctx->frame || !is_like(sum, dx) || dx->rank == TP_MAX_RANK ||
+        tpi_bytes(dx) > MOST || !last_of(s))
+        return false;
+    if (s->n_put_off == s->max_put_off) {
+        const int32_t most = s->max_put_off ? 2 * s->max_put_off : 64;
+        tpi_contribution *more =
+            tpi_resize(&s->ctx->mem, s->put_off, (size_t)s->max_put_off * sizeof *more,
+                       (size_t)most * sizeof *more);
+        if (!more)
+            return false;
+        s->put_off = more;
+        s->max_put_off = most;
+    }
+    s->put_off[s->n_put_off] = (tpi_contribution){dx, node, s->off[slot]};
+    s->off[slot] = s->n_put_off++;
+    return true;
+}
+
+/* `first` and the rows, from the first to the last, in one sum, whose order that is. NULL: no memory. */
+static tp_tensor *add_rows(tpi_at at, tp_tensor *first, int n, tp_tensor *const *rows)
+{
+    tp_ctx *ctx = first->ctx;
+    const int64_t count = n;
+    tp_tensor *index = tp_full_at(at.file, at.line, ctx, TP_I64, 1, &count, 0);
+    tp_tensor *sum = tp_unsqueeze_at(at.file, at.line, first, 0);
+    tp_tensor *all = tp_stack_at(at.file, at.line, n, rows, 0);
+    return tp_squeeze_at(at.file, at.line,
+                         tp_scatter_add_at(at.file, at.line, sum, index, all, 0), 0);
+}
+
+static tp_tensor *add_each(tpi_at at, tp_tensor *sum, int n, tp_tensor *const *rows)
+{
+    for (int i = 0; i < n; i++)
+        sum = tp_add_at(at.file, at.line, sum, rows[i]);
+    return sum;
+}
+
+/* The sum with what was put off; it is taken off the list. */
+static tp_tensor *add_put_off(tpi_sweep *s, int slot, int n)
+{
+    const tp_tensor *node = s->put_off[s->off[slot]].node;
+    const tpi_at at = TPI_AT(node->file, node->line);
+    const size_t bytes = (size_t)n * sizeof(tp_tensor *);
+    tp_tensor **rows = tpi_take(&s->ctx->mem, bytes);
+    for (int i = s->off[slot], k = n - 1; rows && i >= 0; i = s->put_off[i].before, k--)
+        rows[k] = s->put_off[i].dx;
+    tp_tensor *sum = !rows ? tpi_no_memory(s->ctx, s->at, "gradient")
+                           : (n < FEW ? add_each : add_rows)(at, s->grad[slot], n, rows);
+    tpi_ref(sum);
+    for (int i = s->off[slot]; i >= 0; i = s->put_off[i].before) {
+        tpi_unref(s->put_off[i].dx);
+        s->put_off[i].dx = NULL;
+    }
+    s->off[slot] = -1;
+    tpi_give_back(&s->ctx->mem, rows, rows ? bytes : 0);
+    return sum;
+}
+
+void tpi_sweep_settle(tpi_sweep *s, int slot)
+{
+    int n = 0;
+    for (int i = s->off ? s->off[slot] : -1; i >= 0; i = s->put_off[i].before)
+        n++;
+    if (!n)
+        return;
+    const bool scope = tp_scope_begin(s->ctx) == TP_OK; /* else they are of the one outside */
+    tp_tensor *sum = add_put_off(s, slot, n);
+    tpi_unref(s->grad[slot]);
+    s->grad[slot] = sum;
+    if (scope)
+        tp_scope_end(s->ctx);
+}
