@@ -1,6 +1,7 @@
 /* The order in which what waits is computed: views at once when what they look at is there; of the signatures with ready
- * units one that others wait for, and of these the one whose ready units are the lowest, all of which are a group. So what
- * waits for its like is as late as it can be, and more of it is ready. */
+ * units one that others wait for; of these one whose units are all ready, else one whose units wait for each other, and so
+ * cannot be one group, else any; and of these the one whose ready units are the lowest. They are a group. So what can wait
+ * for more of its like does. */
 #include "base/log.h"
 #include "batch/queue.h"
 
@@ -69,11 +70,18 @@ static void run_alone(tpi_queue *w, int32_t *stack, int n)
     }
 }
 
+static int rank_of(const tpi_unit_signature *s)
+{
+    return s->n_ready == s->left ? 0 : s->recursive ? 1 : 2;
+}
+
 /* Is signature a better than b? The older one is where they are equal. */
 static bool comes_first(const tpi_unit_signature *a, const tpi_unit_signature *b)
 {
     if ((a->used > 0) != (b->used > 0))
         return a->used > 0;
+    if (rank_of(a) != rank_of(b))
+        return rank_of(a) < rank_of(b);
     const int64_t left = a->heights * b->n_ready, right = b->heights * a->n_ready;
     return left < right || (left == right && a < b);
 }
@@ -107,6 +115,7 @@ static int take_ready(const tpi_queue *w, tpi_unit_signature *s, int32_t *units)
         units[k] = i;
         sorted &= k == n - 1 || i < units[k + 1];
     }
+    s->left -= n;
     s->ready = -1;
     s->n_ready = s->used = 0;
     s->heights = 0;
@@ -139,16 +148,52 @@ static void run_in_order(tpi_queue *w)
         }
 }
 
+/* Which of signatures [first, first + 64) are recursive; before[]: by unit, which of them it waits for. */
+static void find_recursive(tpi_queue *w, int32_t first, uint64_t *before)
+{
+    for (int32_t i = 0; i < w->n; i++) {
+        const tpi_queue_unit *u = &w->units[i];
+        before[i] = 0;
+        for (int k = 0; k < u->n_in && u->y; k++) {
+            const int32_t maker = tpi_unit_of(w, w->operands[u->first + k].t);
+            if (maker < 0)
+                continue;
+            const int32_t signature = w->units[maker].signature - first;
+            before[i] |= before[maker];
+            if (signature >= 0 && signature < 64)
+                before[i] |= UINT64_C(1) << signature;
+        }
+        if (u->y && u->signature >= first && u->signature < first + 64)
+            w->signatures[u->signature].recursive |= before[i] >> (u->signature - first) & 1;
+    }
+}
+
+static void find_order(tpi_queue *w, uint64_t *before)
+{
+    for (int32_t s = 0; s < w->n_signatures; s++) {
+        w->signatures[s].left = 0;
+        w->signatures[s].recursive = false;
+    }
+    for (int32_t i = 0; i < w->n; i++)
+        if (w->units[i].y && w->units[i].signature >= 0)
+            w->signatures[w->units[i].signature].left++;
+    for (int32_t first = 0; first < w->n_signatures; first += 64)
+        find_recursive(w, first, before);
+}
+
 static void run_all(tpi_queue *w)
 {
     tpi_mem *m = &w->ctx->mem;
-    const size_t bytes = (2 * (size_t)w->n + (size_t)w->n_signatures) * sizeof(int32_t);
-    int32_t *group = tpi_take(m, bytes), *stack = group + w->n;
-    if (!group) {
+    const size_t bytes = (size_t)w->n * sizeof(uint64_t) +
+                         (2 * (size_t)w->n + (size_t)w->n_signatures) * sizeof(int32_t);
+    uint64_t *before = tpi_take(m, bytes);
+    if (!before) {
         run_in_order(w);
         return;
     }
+    int32_t *group = (int32_t *)(void *)(before + w->n), *stack = group + w->n;
     int alone = 0;
+    find_order(w, before);
     w->ready = stack + w->n;
     w->n_ready = 0;
     for (int32_t i = 0; i < w->n; i++) {
@@ -162,7 +207,7 @@ static void run_all(tpi_queue *w)
     }
     run_alone(w, stack, alone);
     run_groups(w, group, stack);
-    tpi_give_back(m, group, bytes);
+    tpi_give_back(m, before, bytes);
 }
 
 /* Of what waits, so many kernels at least, in whatever order: what is computed alone, and of each signature as many as its

@@ -42,6 +42,9 @@ typedef struct tpi_unit_signature {
     int32_t ready, n_ready; /* units */
     int32_t used;           /* of these: others wait for them */
     int64_t heights;        /* of these, added up */
+    /* While it is computed: */
+    int32_t left;   /* units, ready or not */
+    bool recursive; /* one waits for another of them, maybe through others */
 } tpi_unit_signature;
 
 typedef struct tpi_queue {

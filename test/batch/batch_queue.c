@@ -166,6 +166,28 @@ static void alike_ops_are_one(void **state)
     }
 }
 
+/* Samples of 1 to 8 steps: what is done with the last state of each is done once for all, and no better order is there. */
+static void what_comes_last_waits_for_all(void **state)
+{
+    tp_ctx *tp = *state;
+    tp_tensor *y[8];
+    const bool was = tp_batch_measure(tp, true);
+    tp_batch (tp) {
+        for (int i = 0; i < 8; i++) {
+            tp_tensor *h = row(tp, 4, i);
+            for (int k = 0; k <= i; k++)
+                h = tp_tanh(tp_mul(h, 0.5));
+            y[i] = tp_cos(tp_sin(h));
+        }
+    }
+    const tp_batch_counts c = tp_batch_counts_of(tp);
+    assert_false(was);
+    assert_int_equal(c.ops, 2 * 36 + 16);
+    assert_int_equal(c.kernels, 2 * 8 + 2);
+    assert_int_equal(c.least, c.kernels);
+    assert_int_equal(tp_count(y[7]), 4);
+}
+
 static void what_nobody_holds_is_not_computed(void **state)
 {
     tp_ctx *tp = *state;
@@ -410,6 +432,7 @@ int main(void)
         CASE(trees_train_as_one_by_one),
         CASE(budgets),
         CASE(alike_ops_are_one),
+        CASE(what_comes_last_waits_for_all),
         CASE(what_nobody_holds_is_not_computed),
         CASE(weights_are_not_copied),
         CASE(looks_and_assignments_see_what_came_before),
