@@ -165,7 +165,8 @@ static bool check(const trees *d, int64_t hidden, int64_t batch)
         for (int e = 0; e < 2; e++)
             epoch(&m[k], &few, batch, k == 1, &right);
         n = tp_params_n(m[k].params);
-        for (int i = 0; i < n && i < MOST_PARAMS; i++)
+        n = n < MOST_PARAMS ? n : MOST_PARAMS;
+        for (int i = 0; i < n; i++)
             trained[k][i] = tp_params_tensor(m[k].params, i);
     }
     const bool same = tp_error(tp[0]) == TP_OK && tp_error(tp[1]) == TP_OK &&

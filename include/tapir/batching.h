@@ -53,8 +53,8 @@ typedef struct tp_batch_counts {
 TP_API tp_batch_counts tp_batch_counts_of(const tp_ctx *tp);
 
 /* Whether each flush is measured: `least` over `kernels` of a time in which it was on tells how good its order was, 1 at best.
- * Off at first: it takes time for each kind of op and each op that waits. Returns what it was before; false: no context. */
-TP_API bool tp_batch_measure(tp_ctx *tp, bool on);
+ * Off at first: for each kind of op it goes over all that waits. */
+TP_API bool tp_batch_measure(tp_ctx *tp, bool on); /* what it was before; false: no context */
 
 #ifdef __cplusplus
 }

@@ -226,7 +226,8 @@ static const char *trace(tpi_batch_cell *c, const tpi_function_call *call)
         return "it does what has no place in a graph";
     return w->computes
                ? "it computes something of tensors that are none of its arguments, looks "
-                 "at values, asks whether a tensor is marked or named, or calls a function"
+                 "at values, asks whether an argument is marked, named or symbolic, or "
+                 "calls a function"
                : NULL;
 }
 

@@ -31,13 +31,13 @@ void tpi_sweep_done(tpi_sweep *s)
     for (int i = 0; i < s->n_put_off; i++)
         tpi_unref(s->put_off[i].dx);
     tpi_give_back(m, s->put_off, (size_t)s->max_put_off * sizeof *s->put_off);
-    tpi_give_back(m, s->off, s->off ? n * sizeof *s->off : 0);
+    tpi_give_back(m, s->last_put_off, s->last_put_off ? n * sizeof *s->last_put_off : 0);
     tpi_give_back(m, s->products, (size_t)s->max_products * sizeof *s->products);
     tpi_give_back(m, s->shared, n * sizeof *s->shared);
     tpi_give_back(m, s->outside, n * sizeof *s->outside);
     tpi_give_back(m, s->met, n * sizeof *s->met);
     tpi_give_back(m, s->grad, n * sizeof *s->grad);
-    tpi_give_back(m, s->depends, 4 * n);
+    tpi_give_back(m, s->depends, 5 * n);
     tpi_give_back(m, s->wanted, k);
     tpi_give_back(m, s->dx, k * sizeof *s->dx);
     tpi_nodes_free(&s->nodes);
@@ -115,7 +115,7 @@ bool tpi_sweep_start(tpi_sweep *s, tp_ctx *ctx, tpi_at at, int n_roots, tp_tenso
     s->grad = tpi_take(m, n * sizeof *s->grad);
     if (s->grad)
         memset(s->grad, 0, n * sizeof *s->grad);
-    s->depends = tpi_take(m, 4 * n);
+    s->depends = tpi_take(m, 5 * n);
     s->wanted = tpi_take(m, k);
     s->dx = tpi_take(m, k * sizeof *s->dx);
     s->met = some ? tpi_take(m, n * sizeof *s->met) : NULL;
@@ -124,10 +124,11 @@ bool tpi_sweep_start(tpi_sweep *s, tp_ctx *ctx, tpi_at at, int n_roots, tp_tenso
     int32_t *outside = inside ? tpi_take(m, n * sizeof *outside) : NULL;
     if (inside && !outside)
         return no_memory(s);
-    memset(s->depends, 0, 4 * n);
+    memset(s->depends, 0, 5 * n);
     s->ends = s->depends + n;
     s->outer = s->ends + n;
-    s->ranged = (int8_t *)(s->outer + n);
+    s->joined = s->outer + n;
+    s->ranged = (int8_t *)(s->joined + n);
     s->outside = outside;
     for (int i = 0; i < s->nodes.n; i++) {
         if (outside)

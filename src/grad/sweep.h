@@ -71,6 +71,8 @@ typedef struct tpi_sweep {
     bool *depends;    /* by slot: on something that is asked for */
     bool *ends;       /* by slot: where this sweep ends: an operand of the call, or a param */
     bool *outer;      /* by slot: an end, a matrix whose products are joined outside */
+    bool *
+        joined; /* by slot: a range, or slices at places, that may be joined: when `ranged` of its operand is positive */
     /* By slot: positive when ranges along one axis are read of it, which are joined when they do not overlap, or slices at places
      * along one, and nothing else before the last of them; 0: nothing reads it; -1: other things do, or along several
      * axes. */
@@ -86,9 +88,10 @@ typedef struct tpi_sweep {
     tpi_right_matrix *shared; /* by slot; NULL when there is no product */
     tpi_product *products;
     int n_products, max_products;
-    int32_t *off; /* by slot: of what was put off the last one; -1: none. NULL: there is none */
+    int32_t *last_put_off; /* by slot, in put_off; -1: none. NULL: nothing was */
     tpi_contribution *put_off;
     int32_t n_put_off, max_put_off;
+    size_t bytes_put_off; /* of those that are not added yet */
 } tpi_sweep;
 
 /* Over what the roots were computed from, down to the ends. `inside`: another sweep uses the slots.

@@ -17,9 +17,36 @@ typedef struct places {
     size_t bytes;    /* of all of them */
 } places;
 
-static const tp_tensor *node_of(const places *p, int k)
+static tp_tensor *node_of(const places *p, int k)
 {
     return p->s->nodes.v[p->nodes[k]];
+}
+
+/* Are all places in the table, and so few that they do not take more memory than some tables of its size? */
+static bool are_few(const places *p, int slot)
+{
+    enum { TABLES = 4 };
+    const int64_t size = p->x->shape[p->axis],
+                  most = size < INT32_MAX / TABLES ? TABLES * size : INT32_MAX;
+    bool few = true;
+    int64_t n = 0;
+    for (int i = p->s->met[slot]; i >= 0 && few; i = p->s->met[i]) {
+        const tp_tensor *index = p->s->nodes.v[i]->in[1];
+        const int64_t *at = (const int64_t *)(const void *)index->data;
+        n += tpi_count(index);
+        few = n <= most;
+        for (int64_t k = 0; k < tpi_count(index) && few; k++)
+            few = at[k] >= -size && at[k] < size;
+    }
+    return few;
+}
+
+static bool give_by_rule(places *p)
+{
+    bool ok = true;
+    for (int k = 0; k < p->n_nodes && ok; k++)
+        ok = tpi_sweep_rule(p->s, node_of(p, k));
+    return ok;
 }
 
 /* The nodes met, and room; false: no memory. */
@@ -59,8 +86,8 @@ static tp_tensor *in_a_line(const places *p, const tp_tensor *t, tp_tensor *dy, 
 }
 
 /* What a node gives one place it adds up first, in the order of its slices. */
-static tp_tensor *by_place(const places *p, const tp_tensor *t, tp_tensor *dy, int64_t n,
-                           int64_t n_places)
+static tp_tensor *sum_by_place(const places *p, const tp_tensor *t, tp_tensor *dy, int64_t n,
+                               int64_t n_places)
 {
     int64_t shape[TP_MAX_RANK];
     memcpy(shape, p->x->shape, sizeof shape);
@@ -88,11 +115,12 @@ static bool add_node(places *p, int k)
         p->within[i] = p->last[place] - 1 - before;
     }
     tp_tensor *dy = in_a_line(p, t, p->s->grad[p->nodes[k]], n);
-    p->dy[k] = p->n - before == n ? dy : by_place(p, t, dy, n, p->n - before);
+    p->dy[k] = p->n - before == n ? dy : sum_by_place(p, t, dy, n, p->n - before);
     return true;
 }
 
-/* To what is there already, without a -0, to which a contribution of all places would have added +0. */
+/* To what is there already. By itself each node would give all of x, zeros where it has no place, and -0 and +0 are +0: so no -0
+ * is left. */
 static bool add_all(places *p, int slot)
 {
     const tp_tensor *oldest = node_of(p, p->n_nodes - 1);
@@ -116,17 +144,13 @@ static bool add_all(places *p, int slot)
 bool tpi_sweep_places(tpi_sweep *s, const tp_tensor *x, int slot, int axis)
 {
     places p = {.s = s, .x = x, .axis = axis};
-    if (s->met[s->met[slot]] < 0) {
-        const bool ok = tpi_sweep_rule(s, s->nodes.v[s->met[slot]]);
-        s->met[slot] = -1;
-        return ok;
-    }
     if (!take_room(&p, slot) || tp_scope_begin(s->ctx) != TP_OK) {
         tpi_give_back(&s->ctx->mem, p.dy, p.dy ? p.bytes : 0);
         tpi_no_memory(s->ctx, s->at, "gradient");
         return false;
     }
-    const bool ok = add_all(&p, slot);
+    const bool joins = p.n_nodes > 1 && are_few(&p, slot);
+    const bool ok = joins ? add_all(&p, slot) : give_by_rule(&p);
     s->met[slot] = -1;
     tp_scope_end(s->ctx);
     tpi_give_back(&s->ctx->mem, p.dy, p.bytes);

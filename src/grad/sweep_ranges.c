@@ -8,7 +8,7 @@
 
 /* Flags of `ranged`: what is no range reads it behind all of those, so its contribution is there before theirs; and they
  * are no ranges, but slices at places. */
-enum { READ_LATER = 32, PLACES = 64, AXIS = 15 };
+enum { READ_LATER = 32, PLACES = 64, AXIS = 15 /* the bits of 1 and the axis */ };
 
 /* What `ranged` is of operand k of t if all that reads it is of its like; 0: t is none of those. */
 static int8_t like_of(const tpi_sweep *s, const tp_tensor *t, int k)
@@ -25,7 +25,7 @@ static int8_t like_of(const tpi_sweep *s, const tp_tensor *t, int k)
 /* Does node t contribute to operand k where it is met itself, and not with others of its like? */
 static bool gives_at_once(const tpi_sweep *s, const tp_tensor *t, int k)
 {
-    return !tpi_has_results(t) && !t->op->awaits && !t->op->range && !like_of(s, t, k) &&
+    return !tpi_has_results(t) && !t->op->awaits && !t->op->range &&
            !(k == 1 && tpi_sweep_is_product(s, t->slot));
 }
 
@@ -34,6 +34,7 @@ static bool gives_at_once(const tpi_sweep *s, const tp_tensor *t, int k)
 void tpi_sweep_find_ranges(tpi_sweep *s)
 {
     memset(s->ranged, 0, (size_t)s->nodes.n);
+    memset(s->joined, 0, (size_t)s->nodes.n);
     for (int i = 0; i < s->nodes.n && !s->enters; i++) {
         const tp_tensor *t = s->nodes.v[i];
         if (!tpi_sweep_goes_through(s, i))
@@ -41,8 +42,12 @@ void tpi_sweep_find_ranges(tpi_sweep *s)
         for (int k = tpi_way_first(s->nodes.way, t); k < t->n_in; k++) {
             int8_t *ranged = &s->ranged[t->in[k]->slot];
             const int8_t like = like_of(s, t, k);
-            if (like && (*ranged == 0 || *ranged == like))
+            const bool first = *ranged == 0 || *ranged == like;
+            s->joined[i] |= like && first;
+            if (like && first)
                 *ranged = like;
+            else if (like && like == (*ranged & ~READ_LATER))
+                *ranged = -1;
             else
                 *ranged = *ranged > 0 && gives_at_once(s, t, k) ? *ranged | READ_LATER : -1;
         }
@@ -51,8 +56,7 @@ void tpi_sweep_find_ranges(tpi_sweep *s)
 
 bool tpi_sweep_is_part(const tpi_sweep *s, const tp_tensor *t)
 {
-    const int8_t ranged = s->ranged[t->in[0]->slot];
-    return ranged > 0 && like_of(s, t, 0) == (ranged & ~READ_LATER);
+    return s->joined[t->slot] && s->ranged[t->in[0]->slot] > 0;
 }
 
 /* What one of them gives. */

@@ -5,8 +5,9 @@
 #include <string.h>
 
 enum {
-    FEW = 3,       /* are added one by one */
-    MOST = 1 << 16 /* bytes of a contribution: they lie side by side until they are added */
+    FEW = 3,         /* are added one by one */
+    LARGE = 1 << 16, /* bytes of a contribution that is added at once, */
+    MOST = 1 << 24   /* and of all that are not added: they lie side by side until they are */
 };
 
 static bool is_like(const tp_tensor *a, const tp_tensor *b)
@@ -19,18 +20,19 @@ static bool is_like(const tp_tensor *a, const tp_tensor *b)
 static int32_t *last_of(tpi_sweep *s)
 {
     const size_t n = (size_t)s->nodes.n;
-    if (!s->off)
-        s->off = tpi_take(&s->ctx->mem, n * sizeof *s->off);
-    for (size_t i = 0; s->off && !s->n_put_off && i < n; i++)
-        s->off[i] = -1;
-    return s->off;
+    if (!s->last_put_off)
+        s->last_put_off = tpi_take(&s->ctx->mem, n * sizeof *s->last_put_off);
+    for (size_t i = 0; s->last_put_off && !s->n_put_off && i < n; i++)
+        s->last_put_off[i] = -1;
+    return s->last_put_off;
 }
 
 bool tpi_sweep_put_off(tpi_sweep *s, const tp_tensor *node, int slot, tp_tensor *dx)
 {
     const tp_tensor *sum = s->grad[slot];
-    if (!s->now || !s->ctx->frame || !is_like(sum, dx) || dx->rank == TP_MAX_RANK ||
-        tpi_bytes(dx) > MOST || !last_of(s))
+    if (!s->now || !s->ctx->frame || dx->graph || !is_like(sum, dx) || dx->rank == TP_MAX_RANK)
+        return false;
+    if (tpi_bytes(dx) > LARGE || s->bytes_put_off > MOST || !last_of(s))
         return false;
     if (s->n_put_off == s->max_put_off) {
         const int32_t most = s->max_put_off ? 2 * s->max_put_off : 64;
@@ -42,12 +44,13 @@ bool tpi_sweep_put_off(tpi_sweep *s, const tp_tensor *node, int slot, tp_tensor 
         s->put_off = more;
         s->max_put_off = most;
     }
-    s->put_off[s->n_put_off] = (tpi_contribution){dx, node, s->off[slot]};
-    s->off[slot] = s->n_put_off++;
+    s->put_off[s->n_put_off] = (tpi_contribution){dx, node, s->last_put_off[slot]};
+    s->last_put_off[slot] = s->n_put_off++;
+    s->bytes_put_off += tpi_bytes(dx);
     return true;
 }
 
-/* `first` and the rows, from the first to the last, in one sum, whose order that is. NULL: no memory. */
+/* `first` and the rows, from the first to the last, in one sum, whose order that is. */
 static tp_tensor *add_rows(tpi_at at, tp_tensor *first, int n, tp_tensor *const *rows)
 {
     tp_ctx *ctx = first->ctx;
@@ -66,23 +69,25 @@ static tp_tensor *add_each(tpi_at at, tp_tensor *sum, int n, tp_tensor *const *r
     return sum;
 }
 
-/* The sum with what was put off; it is taken off the list. */
-static tp_tensor *add_put_off(tpi_sweep *s, int slot, int n)
+/* The sum with what was put off, which is taken off the list; the failed tensor if there is no `scope`. */
+static tp_tensor *add_put_off(tpi_sweep *s, int slot, int n, bool scope)
 {
-    const tp_tensor *node = s->put_off[s->off[slot]].node;
+    const tp_tensor *node = s->put_off[s->last_put_off[slot]].node;
     const tpi_at at = TPI_AT(node->file, node->line);
     const size_t bytes = (size_t)n * sizeof(tp_tensor *);
-    tp_tensor **rows = tpi_take(&s->ctx->mem, bytes);
-    for (int i = s->off[slot], k = n - 1; rows && i >= 0; i = s->put_off[i].before, k--)
+    tp_tensor **rows = scope ? tpi_take(&s->ctx->mem, bytes) : NULL;
+    for (int i = s->last_put_off[slot], k = n - 1; rows && i >= 0;
+         i = s->put_off[i].before, k--)
         rows[k] = s->put_off[i].dx;
     tp_tensor *sum = !rows ? tpi_no_memory(s->ctx, s->at, "gradient")
                            : (n < FEW ? add_each : add_rows)(at, s->grad[slot], n, rows);
     tpi_ref(sum);
-    for (int i = s->off[slot]; i >= 0; i = s->put_off[i].before) {
+    for (int i = s->last_put_off[slot]; i >= 0; i = s->put_off[i].before) {
+        s->bytes_put_off -= tpi_bytes(s->put_off[i].dx);
         tpi_unref(s->put_off[i].dx);
         s->put_off[i].dx = NULL;
     }
-    s->off[slot] = -1;
+    s->last_put_off[slot] = -1;
     tpi_give_back(&s->ctx->mem, rows, rows ? bytes : 0);
     return sum;
 }
@@ -90,12 +95,12 @@ static tp_tensor *add_put_off(tpi_sweep *s, int slot, int n)
 void tpi_sweep_settle(tpi_sweep *s, int slot)
 {
     int n = 0;
-    for (int i = s->off ? s->off[slot] : -1; i >= 0; i = s->put_off[i].before)
+    for (int i = s->last_put_off ? s->last_put_off[slot] : -1; i >= 0; i = s->put_off[i].before)
         n++;
     if (!n)
         return;
-    const bool scope = tp_scope_begin(s->ctx) == TP_OK; /* else they are of the one outside */
-    tp_tensor *sum = add_put_off(s, slot, n);
+    const bool scope = tp_scope_begin(s->ctx) == TP_OK;
+    tp_tensor *sum = add_put_off(s, slot, n, scope);
     tpi_unref(s->grad[slot]);
     s->grad[slot] = sum;
     if (scope)

@@ -398,8 +398,6 @@ TPI_BARE(tp_tensor *, tp_placeholder,
 
 tp_graph *(tp_graph_of)(const tp_tensor *t)
 {
-    if (tpi_is_live(t))
-        tpi_note_symbol(t);
     return tpi_is_live(t) && t->graph ? tpi_graph_root(t->graph) : NULL;
 }
 

@@ -21,7 +21,8 @@
         tpk_reduce_##op##_columns_##t(rows, n, x, stride, y);                                  \
     }
 
-/* Extremes: elements with some bits flipped are unsigned numbers whose greatest is looked for. Of none it is 0. */
+/* Extremes: elements with some bits flipped are unsigned numbers whose greatest is looked for, 0 where there are none; its
+ * bits are flipped back. */
 #define GREATEST(t)                                                                            \
     static void greatest_rows_##t(int64_t rows, int64_t n, const tpk_##t *x, int64_t stride,   \
                                   tpk_##t *y, tpk_##t flip)                                    \
@@ -39,16 +40,18 @@
     {                                                                                          \
         tpk_##t r[TPK_COLUMNS];                                                                \
         for (int64_t m, at = 0; at < n; at += m, x += m, y += m) {                             \
-            const tpk_##t *p = x, *q = x + 2 * stride;                                         \
+            const tpk_##t *p = x;                                                              \
             int64_t i = 0;                                                                     \
             m = TPK_LEAST(n - at, TPK_COLUMNS);                                                \
-            memset(r, 0, sizeof r);                                                            \
-            for (; i + 4 <= rows; i += 4, p += 4 * stride, q += 4 * stride)                    \
+            memset(r, 0, (size_t)m * sizeof *r);                                               \
+            for (; i + 4 <= rows; i += 4, p += 4 * stride) {                                   \
+                const tpk_##t *q = p + 2 * stride;                                             \
                 for (int64_t j = 0; j < m; j++) {                                              \
                     const tpk_##t a = tpk_max_##t(p[j] ^ flip, p[j + stride] ^ flip);          \
                     const tpk_##t b = tpk_max_##t(q[j] ^ flip, q[j + stride] ^ flip);          \
                     r[j] = tpk_max_##t(r[j], tpk_max_##t(a, b));                               \
                 }                                                                              \
+            }                                                                                  \
             for (; i < rows; i++, p += stride)                                                 \
                 for (int64_t j = 0; j < m; j++)                                                \
                     r[j] = tpk_max_##t(r[j], p[j] ^ flip);                                     \

@@ -344,11 +344,11 @@ static void asks_for_symbols(void *user, int n_in, tp_tensor *const *in, int n_o
     out[1] = tp_tanh(in[1]);
 }
 
-static void asks_for_the_graph(void *user, int n_in, tp_tensor *const *in, int n_out,
-                               tp_tensor **out)
+static void asks_for_names(void *user, int n_in, tp_tensor *const *in, int n_out,
+                           tp_tensor **out)
 {
     (void)user, (void)n_in, (void)n_out;
-    out[0] = tp_graph_of(in[0]) ? tp_neg(in[0]) : tp_tanh(in[0]);
+    out[0] = tp_name_of(in[0]) ? tp_neg(in[0]) : tp_tanh(in[0]);
     out[1] = tp_tanh(in[1]);
 }
 
@@ -366,7 +366,7 @@ static const body bodies[] = {
     {"has_a_block",         has_a_block,         false},
     {"asks_for_marks",      asks_for_marks,      false},
     {"asks_for_symbols",    asks_for_symbols,    false},
-    {"asks_for_the_graph",  asks_for_the_graph,  false},
+    {"asks_for_names",      asks_for_names,      false},
 };
 enum { BODIES = sizeof bodies / sizeof *bodies, SAMPLES = 5 };
 

@@ -11,7 +11,7 @@
  *            such sum, of stride 1, for each residue of the position modulo the stride.
  *   conv_dw  w[o][j = (channel, tap)] = sum over k = (image, window) of y[o][k] * x[j + k]
  *
- * The first two go one of three ways. With few output channels, packing would cost more than the
+ * The first two go one of three ways, those of f64 the dense one. With few output channels, packing would cost more than the
  * arithmetic: vectors of neighbouring windows are read straight from the copy, a table saying
  * where each k lies ("direct"; rows of the output are not joined, so their ends are lost lanes).
  * With many, either vectors are output channels (convout.h, "across"), or gemm.h does the work and
@@ -318,8 +318,8 @@ TPK_COLD void TPK_N(tpk_cv_choose)(TPK_N(tpk_cv) * v)
     v->direct = direct_cost <= dense_cost && v->m * v->k <= 128 * 1024;
     v->across = TPK_N(tpk_cv_across)(v) < (v->direct ? direct_cost : dense_cost);
     if (TPK_ONE_WAY || v->way != 0) {
-        v->direct = v->way == TPK_WAY_DIRECT;
-        v->across = v->way == TPK_WAY_ACROSS;
+        v->direct = TPK_BITS == 32 && v->way == TPK_WAY_DIRECT;
+        v->across = TPK_BITS == 32 && v->way == TPK_WAY_ACROSS;
     }
     v->direct = v->direct && !v->across;
     v->images = v->across   ? v->co.images

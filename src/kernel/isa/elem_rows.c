@@ -36,7 +36,7 @@ enum { AT_bool, AT_i8, AT_i16, AT_i32, AT_i64, AT_u8, AT_u16, AT_u32, AT_u64, AT
             y[i] = (e);                                                                        \
     }
 /* Of pointers that are restrict in the body alone gcc asks at run time whether they overlap, and has a loop for either.
- * Unused: a function of rows took its place. */
+ * Unused: a function of rows took its place. Not inlined: some rows are others with their operands exchanged. */
 #define ROW(fn)                                                                                \
     static __attribute__((unused, noinline)) void fn(                                          \
         int64_t n, void *restrict py, const void *restrict pa, const void *restrict pb,        \

@@ -36,9 +36,10 @@
 #endif
 #include "kernel/text/vec.h"
 
-/* Tiles of f64 are less high: they read B more often, but each height is 4 KB of the library. */
 #undef TPK_EACH_ROWS
 #if TPK_VBYTES == 64 || defined(__aarch64__)
+/* Tiles of f64 are less high: they read B more often, but each height is 4 KB of the library. TPK_MR is that of
+ * the TPK_BITS where it is used. */
 #define TPK_MR (TPK_BITS == 64 ? 8 : 14)
 #if TPK_BITS == 64
 #define TPK_EACH_ROWS(X) X(2) X(4) X(6) X(8)
