@@ -12,7 +12,7 @@
 #include <math.h>
 #include <string.h>
 
-enum { A = 3, B = 9, C = 4, N = A * B * C, NODES = 5, SLICES = 4, OTHER = N / C };
+enum { A = 3, B = 9, C = 4, N = A * B * C, NODES = 5, SLICES = 4, OTHER = N / A };
 
 /* Reads of x [A, B, C] along an axis: at so many places, an index [n] or [2, n / 2], multiplied by what each is. */
 typedef struct reads {
