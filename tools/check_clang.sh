@@ -11,7 +11,7 @@ command -v clang >/dev/null 2>&1 || {
 sed -n 's/^ *"command": "\(.*\)",$/\1/p' "$1/compile_commands.json" |
     sed 's/\\\(["\\]\)/\1/g' | # as JSON writes them
     sed 's/^[^ ]*/clang -fsyntax-only/; s/ -MD//; s/ -M[TF] [^ ]*//g; s/ -o [^ ]*//' |
-    sed 's/ --param [^ ]*//g; s/ -mstringop[^ ]*//g; s/ -f\(align\|vect\|tree\|inline\|no-inline\|no-ipa\|no-move\|no-thread\|no-tree\)[^ ]*//g' | # gcc has these alone
+    sed 's/ --param [^ ]*//g; s/ -mstringop[^ ]*//g; s/ -f\(align\|vect\|tree\|inline\|no-inline\|no-ipa\|no-move\|no-thread\|no-tree\|no-caller\)[^ ]*//g' | # gcc has these alone
     sort -u >"$1/clang-commands"
 [ -s "$1/clang-commands" ] || {
     echo "$1/compile_commands.json: no commands found"

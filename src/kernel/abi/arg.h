@@ -4,6 +4,7 @@
  * Of equal elements the first one counts; -0 and +0 are equal here. The first NaN is the greatest
  * and the least. The place in no elements is 0. */
 
+#define TPK_IS_NAN(v) ((v) != (v))
 /* One line. Sixty-four elements at a time are asked whether any beats the best so far, which
  * vectorises; only then are they looked at one by one. */
 static __attribute__((unused)) int64_t FN(arg_line)(const T *x, int64_t n, int64_t step,
@@ -17,12 +18,12 @@ static __attribute__((unused)) int64_t FN(arg_line)(const T *x, int64_t n, int64
         if (!any) {
             for (int k = 0; k < 64; k++) {
                 const T v = TPK_CAT(tpk_mirror_, S)(x[i + k], least);
-                any |= (v > best) | (v != v);
+                any |= (v > best) | TPK_IS_NAN(v);
             }
         }
         for (int64_t k = i; any && k < i + m; k++) {
             const T v = TPK_CAT(tpk_mirror_, S)(x[k * step], least);
-            if (v != v) {
+            if (TPK_IS_NAN(v)) {
                 return k;
             }
             if (v > best) {
@@ -48,7 +49,7 @@ static __attribute__((unused)) void FN(arg_lines)(const T *x, int64_t n, int64_t
         x += step;
         for (int64_t l = 0; l < lines; l++) {
             const T v = TPK_CAT(tpk_mirror_, S)(x[l * next], least), b = best[l];
-            const int beats = (v > b) | ((v != v) & (b == b));
+            const int beats = (v > b) | (TPK_IS_NAN(v) & !TPK_IS_NAN(b));
             best[l] = beats ? v : b;
             place[l] = beats ? i : place[l];
         }
@@ -107,3 +108,4 @@ static __attribute__((unused)) int64_t FN(argmin)(const tpk_view *in, const tpk_
 {
     return FN(arg)(in, out, attr, 1);
 }
+#undef TPK_IS_NAN
