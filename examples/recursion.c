@@ -17,9 +17,9 @@ enum { MOST_BATCH = 256, MOST_PARAMS = 7, CHECKED = 32 };
 typedef struct model {
     tp_ctx *tp;
     tp_params *params;
-    tp_tensor *words; /* [n_words, hidden] */
-    tp_dense leaf, inner,
-        out; /* hidden -> i o u; 2 * hidden -> i o fl fr u; hidden -> labels */
+    tp_tensor *words;     /* [n_words, hidden] */
+    tp_dense leaf, inner; /* hidden -> i o u; 2 * hidden -> i o fl fr u */
+    tp_dense out;         /* hidden -> labels */
     tp_function *of_leaf, *of_inner;
     tp_optimizer *adam;
 } model;
@@ -137,8 +137,8 @@ static bool train(const model *m, const trees *d, int64_t epochs, int64_t batch)
         printf("epoch %2d   loss %.5f   right %5.1f %%   %6.0f trees/s\n", (int)e + 1, loss,
                100.0 * (double)right / (double)d->n, (double)d->n / (seconds_now() - start));
         fflush(stdout);
-        if (tp_batch_measure(m->tp,
-                             false)) { /* the first epoch is measured, and takes longer */
+        /* The first epoch is measured, and takes longer. */
+        if (tp_batch_measure(m->tp, false)) {
             const tp_batch_counts c = tp_batch_counts_of(m->tp);
             printf("  %lld ops and calls by %lld kernels, of at least %lld: quality %.2f\n",
                    (long long)c.ops, (long long)c.kernels, (long long)c.least,

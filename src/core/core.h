@@ -253,8 +253,7 @@ struct tp_ctx {
     bool has_symbols;    /* C has been given handles of sizes, maybe */
     bool reads_file;     /* what is made now is what a file says: C computed nothing of it */
     bool recording;
-    bool
-        has_custom; /* values whose gradients are functions of the user's were made (op/custom.h) */
+    bool has_custom;                   /* some gradients are the user's (op/custom.h) */
     bool unfolding;                    /* what was fused is called op by op (op/fused.h) */
     bool training;                     /* see tp_training */
     bool trap_nan;                     /* see tp_trap_nan */

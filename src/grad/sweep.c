@@ -228,7 +228,7 @@ void tpi_sweep_fold(tpi_sweep *s, const tp_tensor *node, int slot, tp_tensor *dx
         *sum = entered(s, node, dx);
         return;
     }
-    if (tpi_sweep_put_off(s, node, slot, dx))
+    if (s->ctx->frame && tpi_sweep_put_off(s, node, slot, dx))
         return;
     tpi_sweep_settle(s, slot);
     if (fold_in_place(s, *sum, dx)) {

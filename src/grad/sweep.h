@@ -24,8 +24,8 @@
  * the inside of the turn is made one of the turn's results.
  *
  * The files lean on each other in this order: sweep.c (nodes, sums), sweep_sums.c, sweep_products.c, sweep_rule.c,
- * sweep_ranges.c, sweep_places.c; sweep_call.c and vjp.c begin and end a sweep inside; sweep_go.c goes, into calls and blocks,
- * whose gradients (cond_grad.c, loop_grad.c) make it go through their bodies; backward.c asks. */
+ * sweep_ranges.c, sweep_places.c; sweep_call.c and vjp.c begin and end a sweep inside; sweep_go.c goes, into calls
+ * and blocks, whose gradients (cond_grad.c, loop_grad.c) make it go through their bodies; backward.c asks. */
 #ifndef TAPIR_SWEEP_H
 #define TAPIR_SWEEP_H
 
@@ -35,10 +35,9 @@
 /* A product whose right matrix waits for its gradient. */
 typedef struct tpi_product {
     tpi_at at;
-    tp_tensor *x,
-        *dy; /* its rows, and the gradient of what they gave; a reference each, or NULL when they are joined */
-    int slot;   /* of the right matrix */
-    int before; /* the one met before it in the sweep; -1: none */
+    tp_tensor *x, *dy; /* its rows, the gradient of what they gave; a reference each, or NULL */
+    int slot;          /* of the right matrix */
+    int before;        /* the one met before it in the sweep; -1: none */
 } tpi_product;
 
 /* What a node gives an operand, in a sum that is put off. */
@@ -72,7 +71,7 @@ typedef struct tpi_sweep {
     bool *ends;       /* by slot: where this sweep ends: an operand of the call, or a param */
     bool *outer;      /* by slot: an end, a matrix whose products are joined outside */
     bool *
-        joined; /* by slot: a range, or slices at places, that may be joined: when `ranged` of its operand is positive */
+        joined; /* by slot: joined with others of its like if `ranged` of its operand says so */
     /* By slot: positive when ranges along one axis are read of it, which are joined when they do not overlap, or slices at places
      * along one, and nothing else before the last of them; 0: nothing reads it; -1: other things do, or along several
      * axes. */
@@ -111,8 +110,13 @@ bool tpi_sweep_go(tpi_sweep *s);
 void tpi_sweep_fold(tpi_sweep *s, const tp_tensor *node, int slot, tp_tensor *dx);
 /* In a queue: that, later, at tpi_sweep_settle; false: it is to be added now. */
 bool tpi_sweep_put_off(tpi_sweep *s, const tp_tensor *node, int slot, tp_tensor *dx);
+void tpi_sweep_add_put_off(tpi_sweep *s, int slot);
 /* What was put off is added. */
-void tpi_sweep_settle(tpi_sweep *s, int slot);
+static inline void tpi_sweep_settle(tpi_sweep *s, int slot)
+{
+    if (s->last_put_off && s->last_put_off[slot] >= 0)
+        tpi_sweep_add_put_off(s, slot);
+}
 /* The same for what a sweep begins with. */
 void tpi_sweep_seed(tpi_sweep *s, const tp_tensor *node, int slot, tp_tensor *dy);
 /* Do gradients pass through t, from its result to its operands? A call's or block's token carries

@@ -14,7 +14,6 @@ typedef struct places {
     int32_t *last;   /* by place: where in `to` it is, counted from 1, if it is there */
     int64_t *to, n;  /* the places of one node after the other */
     int64_t *within; /* by slice of a node: which of its places that is */
-    size_t bytes;    /* of all of them */
 } places;
 
 static tp_tensor *node_of(const places *p, int k)
@@ -22,56 +21,40 @@ static tp_tensor *node_of(const places *p, int k)
     return p->s->nodes.v[p->nodes[k]];
 }
 
+static int64_t count_of(const places *p, int k)
+{
+    return tpi_count(node_of(p, k)->in[1]);
+}
+
+static const int64_t *index_of(const places *p, int k)
+{
+    return (const int64_t *)(const void *)node_of(p, k)->in[1]->data;
+}
+
 /* Are all places in the table, and so few that they do not take more memory than some tables of its size? */
-static bool are_few(const places *p, int slot)
+static bool are_few(const places *p)
 {
     enum { TABLES = 4 };
     const int64_t size = p->x->shape[p->axis],
                   most = size < INT32_MAX / TABLES ? TABLES * size : INT32_MAX;
     bool few = true;
     int64_t n = 0;
-    for (int i = p->s->met[slot]; i >= 0 && few; i = p->s->met[i]) {
-        const tp_tensor *index = p->s->nodes.v[i]->in[1];
-        const int64_t *at = (const int64_t *)(const void *)index->data;
-        n += tpi_count(index);
+    for (int k = 0; k < p->n_nodes && few; k++) {
+        const int64_t *at = index_of(p, k), count = count_of(p, k);
+        n += count;
         few = n <= most;
-        for (int64_t k = 0; k < tpi_count(index) && few; k++)
-            few = at[k] >= -size && at[k] < size;
+        for (int64_t i = 0; i < count && few; i++)
+            few = at[i] >= -size && at[i] < size;
     }
     return few;
 }
 
-static bool give_by_rule(places *p)
+static bool give_by_rule(const places *p)
 {
     bool ok = true;
     for (int k = 0; k < p->n_nodes && ok; k++)
         ok = tpi_sweep_rule(p->s, node_of(p, k));
     return ok;
-}
-
-/* The nodes met, and room; false: no memory. */
-static bool take_room(places *p, int slot)
-{
-    const int64_t size = p->x->shape[p->axis];
-    int64_t n = 0, most = 0;
-    for (int i = p->s->met[slot]; i >= 0; i = p->s->met[i], p->n_nodes++) {
-        const int64_t count = tpi_count(p->s->nodes.v[i]->in[1]);
-        n += count;
-        most = count > most ? count : most;
-    }
-    p->bytes = (size_t)p->n_nodes * (sizeof *p->dy + sizeof *p->nodes) +
-               (size_t)(n + most) * sizeof *p->to + (size_t)size * sizeof *p->last;
-    p->dy = tpi_take(&p->s->ctx->mem, p->bytes);
-    if (!p->dy)
-        return false;
-    p->to = (int64_t *)(void *)(p->dy + p->n_nodes);
-    p->within = p->to + n;
-    p->last = (int32_t *)(void *)(p->within + most);
-    p->nodes = p->last + size;
-    memset(p->last, 0, (size_t)size * sizeof *p->last);
-    for (int i = p->s->met[slot], k = p->n_nodes - 1; i >= 0; i = p->s->met[i], k--)
-        p->nodes[k] = i;
-    return true;
 }
 
 /* dy of a node's slices [a..., index..., b...] as [a..., n, b...]. */
@@ -101,8 +84,8 @@ static tp_tensor *sum_by_place(const places *p, const tp_tensor *t, tp_tensor *d
 static bool add_node(places *p, int k)
 {
     const tp_tensor *t = node_of(p, k);
-    const int64_t n = tpi_count(t->in[1]), before = p->n, size = p->x->shape[p->axis];
-    const int64_t *at = (const int64_t *)(const void *)t->in[1]->data;
+    const int64_t n = count_of(p, k), before = p->n, size = p->x->shape[p->axis];
+    const int64_t *at = index_of(p, k);
     for (int i = 0; i < t->n_in; i++)
         if (tpi_refuse_stale(t, p->s->at, t->op->name, i))
             return false;
@@ -141,18 +124,50 @@ static bool add_all(places *p, int slot)
     return true;
 }
 
+static bool no_memory(const places *p)
+{
+    tpi_no_memory(p->s->ctx, p->s->at, "gradient");
+    return false;
+}
+
+static bool add_with_room(places *p, int slot)
+{
+    tpi_mem *m = &p->s->ctx->mem;
+    const int64_t size = p->x->shape[p->axis];
+    int64_t n = 0, most = 0;
+    for (int k = 0; k < p->n_nodes; k++) {
+        n += count_of(p, k);
+        most = count_of(p, k) > most ? count_of(p, k) : most;
+    }
+    const size_t bytes = (size_t)(n + most) * sizeof *p->to + (size_t)size * sizeof *p->last;
+    p->to = tpi_take(m, bytes);
+    if (!p->to)
+        return no_memory(p);
+    p->within = p->to + n;
+    p->last = (int32_t *)(void *)(p->within + most);
+    memset(p->last, 0, (size_t)size * sizeof *p->last);
+    const bool ok = add_all(p, slot);
+    tpi_give_back(m, p->to, bytes);
+    return ok;
+}
+
 bool tpi_sweep_places(tpi_sweep *s, const tp_tensor *x, int slot, int axis)
 {
     places p = {.s = s, .x = x, .axis = axis};
-    if (!take_room(&p, slot) || tp_scope_begin(s->ctx) != TP_OK) {
-        tpi_give_back(&s->ctx->mem, p.dy, p.dy ? p.bytes : 0);
-        tpi_no_memory(s->ctx, s->at, "gradient");
-        return false;
+    for (int i = s->met[slot]; i >= 0; i = s->met[i])
+        p.n_nodes++;
+    const size_t bytes = (size_t)p.n_nodes * (sizeof *p.dy + sizeof *p.nodes);
+    p.dy = tpi_take(&s->ctx->mem, bytes);
+    if (!p.dy || tp_scope_begin(s->ctx) != TP_OK) {
+        tpi_give_back(&s->ctx->mem, p.dy, p.dy ? bytes : 0);
+        return no_memory(&p);
     }
-    const bool joins = p.n_nodes > 1 && are_few(&p, slot);
-    const bool ok = joins ? add_all(&p, slot) : give_by_rule(&p);
+    p.nodes = (int32_t *)(void *)(p.dy + p.n_nodes);
+    for (int i = s->met[slot], k = p.n_nodes - 1; i >= 0; i = s->met[i], k--)
+        p.nodes[k] = i;
+    const bool ok = p.n_nodes > 1 && are_few(&p) ? add_with_room(&p, slot) : give_by_rule(&p);
     s->met[slot] = -1;
     tp_scope_end(s->ctx);
-    tpi_give_back(&s->ctx->mem, p.dy, p.bytes);
+    tpi_give_back(&s->ctx->mem, p.dy, bytes);
     return ok;
 }

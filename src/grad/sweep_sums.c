@@ -1,8 +1,7 @@
 /* In a tp_batch a sum of many small contributions, as a bias gets, is put off until it is whole, and then one op: an add each
  * would wait by itself, for the one before. */
 #include "grad/sweep.h"
-
-#include <string.h>
+#include "op/sizes.h"
 
 enum {
     FEW = 3,         /* are added one by one */
@@ -13,37 +12,31 @@ enum {
 static bool is_like(const tp_tensor *a, const tp_tensor *b)
 {
     return a->status == TP_OK && b->status == TP_OK && a->dtype == b->dtype &&
-           a->rank == b->rank && memcmp(a->shape, b->shape, sizeof *a->shape * a->rank) == 0;
+           tpi_same_shape(a, b);
 }
 
-/* By slot: the last one put off; NULL: no memory. */
-static int32_t *last_of(tpi_sweep *s)
+/* False: no memory for the list. */
+static bool has_list(tpi_sweep *s)
 {
     const size_t n = (size_t)s->nodes.n;
-    if (!s->last_put_off)
-        s->last_put_off = tpi_take(&s->ctx->mem, n * sizeof *s->last_put_off);
-    for (size_t i = 0; s->last_put_off && !s->n_put_off && i < n; i++)
+    tpi_contribution *more =
+        tpi_grow(&s->ctx->mem, s->put_off, s->n_put_off, &s->max_put_off, sizeof *more);
+    if (!more)
+        return false;
+    s->put_off = more;
+    if (s->last_put_off)
+        return true;
+    s->last_put_off = tpi_take(&s->ctx->mem, n * sizeof *s->last_put_off);
+    for (size_t i = 0; s->last_put_off && i < n; i++)
         s->last_put_off[i] = -1;
     return s->last_put_off;
 }
 
 bool tpi_sweep_put_off(tpi_sweep *s, const tp_tensor *node, int slot, tp_tensor *dx)
 {
-    const tp_tensor *sum = s->grad[slot];
-    if (!s->now || !s->ctx->frame || dx->graph || !is_like(sum, dx) || dx->rank == TP_MAX_RANK)
+    if (!s->now || dx->graph || !is_like(s->grad[slot], dx) || dx->rank == TP_MAX_RANK ||
+        tpi_bytes(dx) > LARGE || s->bytes_put_off > MOST || !has_list(s))
         return false;
-    if (tpi_bytes(dx) > LARGE || s->bytes_put_off > MOST || !last_of(s))
-        return false;
-    if (s->n_put_off == s->max_put_off) {
-        const int32_t most = s->max_put_off ? 2 * s->max_put_off : 64;
-        tpi_contribution *more =
-            tpi_resize(&s->ctx->mem, s->put_off, (size_t)s->max_put_off * sizeof *more,
-                       (size_t)most * sizeof *more);
-        if (!more)
-            return false;
-        s->put_off = more;
-        s->max_put_off = most;
-    }
     s->put_off[s->n_put_off] = (tpi_contribution){dx, node, s->last_put_off[slot]};
     s->last_put_off[slot] = s->n_put_off++;
     s->bytes_put_off += tpi_bytes(dx);
@@ -70,7 +63,7 @@ static tp_tensor *add_each(tpi_at at, tp_tensor *sum, int n, tp_tensor *const *r
 }
 
 /* The sum with what was put off, which is taken off the list; the failed tensor if there is no `scope`. */
-static tp_tensor *add_put_off(tpi_sweep *s, int slot, int n, bool scope)
+static tp_tensor *sum_of(tpi_sweep *s, int slot, int n, bool scope)
 {
     const tp_tensor *node = s->put_off[s->last_put_off[slot]].node;
     const tpi_at at = TPI_AT(node->file, node->line);
@@ -92,15 +85,13 @@ static tp_tensor *add_put_off(tpi_sweep *s, int slot, int n, bool scope)
     return sum;
 }
 
-void tpi_sweep_settle(tpi_sweep *s, int slot)
+void tpi_sweep_add_put_off(tpi_sweep *s, int slot)
 {
     int n = 0;
-    for (int i = s->last_put_off ? s->last_put_off[slot] : -1; i >= 0; i = s->put_off[i].before)
+    for (int i = s->last_put_off[slot]; i >= 0; i = s->put_off[i].before)
         n++;
-    if (!n)
-        return;
     const bool scope = tp_scope_begin(s->ctx) == TP_OK;
-    tp_tensor *sum = add_put_off(s, slot, n, scope);
+    tp_tensor *sum = sum_of(s, slot, n, scope);
     tpi_unref(s->grad[slot]);
     s->grad[slot] = sum;
     if (scope)

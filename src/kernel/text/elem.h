@@ -59,25 +59,25 @@
         return a != a ? a : r;                                                                 \
     }
 
-#define TPK_FLOAT_OPS(t, u, fabs)                                                                  \
-    TPK_ANY_OPS(t)                                                                                 \
-    TPK_UNARY(neg, t, -a)                                                                          \
-    TPK_UNARY(abs, t, fabs(a))                                                                     \
-    TPK_UNARY(sign, t, a > 0 ? 1 : a < 0 ? -1 : a)                                                 \
-    TPK_UNARY(relu, t, a <= 0 ? 0 : a)                                                             \
-    TPK_UNARY(rsqrt, t, 1 / tpk_sqrt_##t(a))                                                       \
-    TPK_BINARY(add, t, a + b)                                                                      \
-    TPK_BINARY(sub, t, a - b)                                                                      \
-    TPK_BINARY(mul, t, a *b)                                                                       \
-    TPK_BINARY(div, t, a / b)                                                                      \
-    TPK_MINMAX_FLOAT(max, t, >, &)                                                                 \
-    TPK_MINMAX_FLOAT(min, t, <, |)                                                                 \
-    /* Where `least` is 1 what is greater becomes less, else it is a; done twice it is a again. */ \
-    TPK_INLINE tpk_##t tpk_mirror_##t(tpk_##t a, int least)                                        \
-    {                                                                                              \
-        return tpk_from_bits_##t(tpk_bits_##t(a) ^ (u)least << (sizeof(u) * 8 - 1));               \
-    }                                                                                              \
-    TPK_BINARY(at_least, t, a <= b ? b : a) /* max with a b that is no NaN and not -0 */           \
+#define TPK_FLOAT_OPS(t, u, fabs)                                                              \
+    TPK_ANY_OPS(t)                                                                             \
+    TPK_UNARY(neg, t, -a)                                                                      \
+    TPK_UNARY(abs, t, fabs(a))                                                                 \
+    TPK_UNARY(sign, t, a > 0 ? 1 : a < 0 ? -1 : a)                                             \
+    TPK_UNARY(relu, t, a <= 0 ? 0 : a)                                                         \
+    TPK_UNARY(rsqrt, t, 1 / tpk_sqrt_##t(a))                                                   \
+    TPK_BINARY(add, t, a + b)                                                                  \
+    TPK_BINARY(sub, t, a - b)                                                                  \
+    TPK_BINARY(mul, t, a *b)                                                                   \
+    TPK_BINARY(div, t, a / b)                                                                  \
+    TPK_MINMAX_FLOAT(max, t, >, &)                                                             \
+    TPK_MINMAX_FLOAT(min, t, <, |)                                                             \
+    /* Where `least` is 1 greater becomes less, else it is a; done twice it is a again. */     \
+    TPK_INLINE tpk_##t tpk_mirror_##t(tpk_##t a, int least)                                    \
+    {                                                                                          \
+        return tpk_from_bits_##t(tpk_bits_##t(a) ^ (u)least << (sizeof(u) * 8 - 1));           \
+    }                                                                                          \
+    TPK_BINARY(at_least, t, a <= b ? b : a) /* max with a b that is no NaN and not -0 */       \
     TPK_BINARY(at_most, t, a >= b ? b : a)  /* min with a b that is no NaN and not +0 */
 
 TPK_FLOAT_OPS(f32, uint32_t, __builtin_fabsf)
