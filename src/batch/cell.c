@@ -75,7 +75,7 @@ static bool is_like(const tpi_cell_port *p, const tp_tensor *t)
 static bool fits(const tpi_batch_cell *c, const tpi_function_call *call)
 {
     bool fits = c->n_in == call->n_in && c->n_out == call->n_out &&
-                c->recording == c->ctx->recording && c->training == tp_trains(c->ctx) &&
+                c->recording == c->ctx->caller.recording && c->training == tp_trains(c->ctx) &&
                 c->n_watched == call->n_watched &&
                 (!c->n_watched || memcmp(c->watched, call->watched, c->n_watched) == 0);
     for (int i = 0; i < call->n_in && fits; i++) {
@@ -449,7 +449,7 @@ static tpi_batch_cell *new_cell(tp_ctx *ctx, const tpi_function_call *call)
                           .memory = TPI_BUMP(&ctx->mem),
                           .at = call->at,
                           .engine = call->engine,
-                          .recording = ctx->recording,
+                          .recording = ctx->caller.recording,
                           .training = tp_trains(ctx),
                           .n_in = call->n_in,
                           .n_out = call->n_out,

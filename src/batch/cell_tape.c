@@ -8,10 +8,6 @@
 
 static const tpi_op op_cell, op_part;
 
-enum {
-    MOST_OPS = 2 * TPI_CELL_OPS
-}; /* so many numbers of program order are left free for those of the body */
-
 typedef struct cell_attrs {
     tpi_batch_cell *cell; /* the last operand keeps it */
 } cell_attrs;
@@ -19,6 +15,12 @@ typedef struct cell_attrs {
 static tpi_batch_cell *cell_of(const tp_tensor *node)
 {
     return ((const cell_attrs *)node->attrs)->cell;
+}
+
+/* So many numbers of program order are left free for the ops of the body. */
+static uint64_t most_ops(const tpi_batch_cell *c)
+{
+    return 2 * (uint64_t)c->one.body->graph->n_nodes;
 }
 
 static tp_tensor *new_token(const tpi_batch_cell *c, tpi_at at, tp_tensor *const *in,
@@ -34,7 +36,7 @@ static tp_tensor *new_token(const tpi_batch_cell *c, tpi_at at, tp_tensor *const
         operands[n++] = y[c->n_out + i];
     operands[n++] = c->holder;
     const cell_attrs a = {(tpi_batch_cell *)c};
-    c->ctx->seq += MOST_OPS + 1; /* and one for what keeps their values */
+    c->ctx->caller.seq += most_ops(c) + 1; /* and one for what keeps their values */
     tp_tensor *t = tpi_tensor(c->ctx, at, TP_F32, 0, NULL);
     if (!t || !tpi_record(t, &op_cell, n, operands, &a, sizeof a))
         return NULL;
@@ -68,7 +70,7 @@ bool tpi_cell_record(const tpi_batch_cell *c, tpi_at at, tp_tensor *const *in, t
         if (!tpi_record(y[i], &op_part, 1, &token, &a, sizeof a))
             return false;
         y[i]->flags |= TPI_REQUIRES;
-        y[i]->seq = c->ctx->seq++; /* behind the cell */
+        y[i]->seq = c->ctx->caller.seq++; /* behind the cell */
     }
     return true;
 }
@@ -249,7 +251,7 @@ static tp_tensor *new_call(const tp_tensor *token, const tpi_batch_cell *c,
     operands[n] = keep_values(at, c, inner);
     if (operands[n]->status != TP_OK)
         return operands[n];
-    operands[n]->seq = token->seq - MOST_OPS - 1;
+    operands[n]->seq = token->seq - most_ops(c) - 1;
     return tpi_call_new(at, INT64_MAX, n + 1, operands);
 }
 
@@ -263,7 +265,8 @@ static bool unfold_cell(tp_tensor *token)
         tpi_look_at_all(c->ctx, TPI_AT(token->file, token->line), TPI_LOOK_OTHER);
     bool ok = tpi_unfold_begin(&u, c->ctx);
     if (ok) {
-        ok = call_ops(token, inner) && tpi_unfold_order(&u, token, MOST_OPS, c->n_out, inner);
+        ok =
+            call_ops(token, inner) && tpi_unfold_order(&u, token, most_ops(c), c->n_out, inner);
         tp_tensor *call = ok ? new_call(token, c, inner) : NULL;
         ok = ok && call->status == TP_OK && call->in;
         if (ok) {

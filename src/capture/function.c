@@ -124,7 +124,7 @@ tp_function *tp_function_new_at(const char *file, int line, tp_ctx *tp, const ch
     f->options = opt ? *opt : (tp_function_options){0};
     f->options.eager |= tpi_env(TPI_ENV_EAGER) != NULL;
     f->options.check |= tpi_env(TPI_ENV_CHECK_PURE) != NULL;
-    f->serial = (int64_t)tp->seq++;
+    f->serial = (int64_t)tp->caller.seq++;
     f->forward.top.number = f->backward.top.number = -1;
     f->forward.top.cut = f->backward.top.cut = true;
     f->name = tpi_strdup(tp, name);
@@ -240,13 +240,14 @@ static tp_tensor *refuse_depth(tp_function *f, tpi_at at)
 {
     enum { MAX_DEPTH = 1000 }; /* as deep as gradients go (grad/sweep.c) */
     tp_ctx *ctx = f->ctx;
-    if (ctx->calls == 0 || (ctx->calls < MAX_DEPTH && !tpi_stack_is_low(&ctx->stack)))
+    if (ctx->caller.calls == 0 ||
+        (ctx->caller.calls < MAX_DEPTH && !tpi_stack_is_low(&ctx->caller.stack)))
         return NULL;
     return tpi_fail(ctx, at, f->name, TP_E_LIMIT,
-                    ctx->calls < MAX_DEPTH
+                    ctx->caller.calls < MAX_DEPTH
                         ? "%d calls in each other leave too little of the thread's stack"
                         : "more than %d calls in each other",
-                    (int)ctx->calls);
+                    (int)ctx->caller.calls);
 }
 
 /* A call whose body runs. */
@@ -278,10 +279,10 @@ static void enter(running *r)
         ctx->frame->rules->entered(ctx);
     r->looks = ctx->looks;
     f->running++;
-    ctx->calls++;
+    ctx->caller.calls++;
     f->stats.calls++;
     f->stats.user_calls++;
-    r->entry = ctx->seq;
+    r->entry = ctx->caller.seq;
     tpi_user_code_enter(&r->code, ctx, f->name);
 }
 
@@ -341,7 +342,7 @@ static void settle(const running *r)
     if (r->paced)
         tpi_pace_end(f, r->captured);
     f->running--;
-    f->ctx->calls--;
+    f->ctx->caller.calls--;
 }
 
 static tp_status status_of(int n, tp_tensor *const *out)

@@ -72,7 +72,7 @@ static tp_tensor *at_places_together(tpi_at at, tp_tensor *x, int from, int to,
 static bool is_unrecorded(const tp_tensor *x)
 {
     return !x->graph && tpi_is_unwatched(x->ctx) &&
-           !(x->ctx->recording && x->flags & TPI_REQUIRES);
+           !(x->ctx->caller.recording && x->flags & TPI_REQUIRES);
 }
 
 tp_tensor *tpi_at_places(tpi_at at, tp_tensor *x, int n, const int *axes,

@@ -97,7 +97,7 @@ tp_tensor *tpi_block_assign(tpi_at at, tp_graph *g, tp_tensor *variable, tp_tens
 {
     static const char what[] = "assign";
     tp_ctx *ctx = g->ctx;
-    tp_block *b = ctx->blocks;
+    tp_block *b = ctx->caller.blocks;
     while (b && !(b->symbolic && ((b->body[0] && b->body[0]->graph == g) ||
                                   (b->body[1] && b->body[1]->graph == g))))
         b = b->outer;

@@ -45,9 +45,9 @@ static void close_scope(tp_block *b)
     tp_ctx *ctx = b->ctx;
     if (b->scopes < 0)
         return;
-    ctx->scope_floor = b->floor;
-    ctx->function = b->function;
-    while (ctx->n_scopes >= b->scopes)
+    ctx->caller.scope_floor = b->floor;
+    ctx->caller.function = b->function;
+    while (ctx->caller.n_scopes >= b->scopes)
         tp_scope_end(ctx);
     b->scopes = -1;
 }
@@ -57,10 +57,10 @@ static bool open_scope(tp_block *b)
     tp_ctx *ctx = b->ctx;
     if (tp_scope_begin(ctx) != TP_OK)
         return false;
-    b->floor = ctx->scope_floor;
-    b->function = ctx->function;
-    b->scopes = ctx->scope_floor = ctx->n_scopes;
-    ctx->function = b->what;
+    b->floor = ctx->caller.scope_floor;
+    b->function = ctx->caller.function;
+    b->scopes = ctx->caller.scope_floor = ctx->caller.n_scopes;
+    ctx->caller.function = b->what;
     memset(b->strays, 0, (size_t)b->n * sizeof *b->strays);
     return true;
 }
@@ -76,8 +76,8 @@ static bool is_listed(const tp_block *b, tp_tensor **place)
 static bool ends_with_scope(const tp_block *b, const tp_tensor *t)
 {
     const tp_ctx *ctx = b->ctx;
-    for (int32_t k = ctx->scopes[b->scopes - 1].mark; k < ctx->n_owned; k++)
-        if (ctx->owned[k] == t)
+    for (int32_t k = ctx->caller.scopes[b->scopes - 1].mark; k < ctx->caller.n_owned; k++)
+        if (ctx->caller.owned[k] == t)
             return true;
     return false;
 }
@@ -103,7 +103,7 @@ static void keep_strays(tp_block *b, const tpi_body *body)
 static void unlink_block(tp_block *b)
 {
     close_scope(b);
-    b->ctx->blocks = b->outer;
+    b->ctx->caller.blocks = b->outer;
     if (b->symbolic)
         b->ctx->tracing = b->traced;
 }
@@ -118,7 +118,7 @@ static void pop(tp_block *b)
  * statement may still ask for it. */
 static void leave(tp_ctx *ctx, const char *why)
 {
-    tp_block *b = ctx->blocks;
+    tp_block *b = ctx->caller.blocks;
     unlink_block(b);
     b->over = true;
     b->outer = ctx->left;
@@ -138,7 +138,7 @@ static void free_left(tp_ctx *ctx)
 
 static tp_tensor *refuse_variable(tp_ctx *ctx, tpi_at at, const char *what, const char *name)
 {
-    const tp_block *b = ctx->blocks;
+    const tp_block *b = ctx->caller.blocks;
     return tpi_fail(
         ctx, at, what, TP_E_STATE,
         "the variable \"%s\" would be made in the %s of line %d: a new one each time "
@@ -166,7 +166,7 @@ static bool is_innermost(tp_block **at)
         return false;
     if (b->over)
         return drop(at);
-    while (b->ctx->blocks != b)
+    while (b->ctx->caller.blocks != b)
         leave(b->ctx, NULL);
     return true;
 }
@@ -217,8 +217,8 @@ static tp_block *new_block(tp_ctx *ctx, tpi_at at, const char *what, int n,
         places[i] = vars[i];
         before[i] = NULL;
     }
-    b->outer = ctx->blocks;
-    ctx->blocks = b;
+    b->outer = ctx->caller.blocks;
+    ctx->caller.blocks = b;
     static const tpi_block_rules rules = {leave, free_left, refuse_variable, tpi_block_assign};
     ctx->block_rules = &rules;
     b->traced = ctx->tracing;
@@ -228,7 +228,7 @@ static tp_block *new_block(tp_ctx *ctx, tpi_at at, const char *what, int n,
 void tpi_block_fail(tp_block *b, tp_tensor *failed)
 {
     b->failed = true;
-    if (b->ctx->n_scopes == b->scopes)
+    if (b->ctx->caller.n_scopes == b->scopes)
         tp_keep(failed);
     set_all(b->n, b->vars, failed);
     for (int i = 0; i < b->n_emit; i++)
@@ -354,7 +354,8 @@ static bool enter_variables(tp_block *b)
 {
     for (int i = 0; i < b->n; i++) {
         tp_tensor *t = *b->vars[i];
-        if (!b->ctx->recording || t->graph || t->dtype < TP_F32 || !(t->flags & TPI_REQUIRES))
+        if (!b->ctx->caller.recording || t->graph || t->dtype < TP_F32 ||
+            !(t->flags & TPI_REQUIRES))
             continue;
         *b->vars[i] = tpi_enter_turns(b->at, t);
         if ((*b->vars[i])->status != TP_OK)
@@ -382,7 +383,7 @@ static bool begin_turn(tp_block *b)
     }
     if (b->is_loop)
         hold_before(b);
-    b->entry = b->ctx->seq;
+    b->entry = b->ctx->caller.seq;
     return open_scope(b) && (!b->is_loop || enter_variables(b));
 }
 
@@ -420,7 +421,7 @@ static tp_tensor *take_values(tp_block *b)
     }
     for (int i = 0; i < b->n_emit; i++) /* to gradients it is handed out last */
         if (b->emit[i].copied && b->emit[i].n > b->turn)
-            b->emit[i].items[b->turn]->seq = ctx->seq++;
+            b->emit[i].items[b->turn]->seq = ctx->caller.seq++;
     return NULL;
 }
 
@@ -477,7 +478,7 @@ static bool hand_out(tp_block *b)
 /* The end of a turn, or of the side of an if. */
 static tp_tensor *end_turn(tp_block *b)
 {
-    if (b->ctx->n_scopes != b->scopes)
+    if (b->ctx->caller.n_scopes != b->scopes)
         return refuse_scope(b);
     tp_tensor *failed = take_values(b);
     if (failed)
@@ -625,7 +626,7 @@ bool tp_if_next(tp_block **at)
         return failed ? stop(at, failed) : end_block(at);
     }
     if (stage > 0) {
-        const bool balanced = ctx->n_scopes == b->scopes;
+        const bool balanced = ctx->caller.n_scopes == b->scopes;
         if (!balanced)
             return stop(at, refuse_scope(b));
         if (!tpi_trace_close(b, stage - 1, NULL))
@@ -660,7 +661,7 @@ static tp_block *begin_loop(tpi_at at, const char *what, int n, tp_tensor **cons
     if (!b)
         return NULL;
     b->is_loop = true;
-    b->began = ctx->seq;
+    b->began = ctx->caller.seq;
     tp_tensor *failed = refuse_vars(b);
     if (failed)
         stop(&b, failed);
@@ -698,7 +699,7 @@ static bool close_loop(tp_block **at, tp_tensor *pred)
 {
     tp_block *b = *at;
     tp_ctx *ctx = b->ctx;
-    if (ctx->n_scopes != b->scopes)
+    if (ctx->caller.n_scopes != b->scopes)
         return stop(at, refuse_scope(b));
     if (!tpi_trace_close(b, 0, pred))
         return end_block(at);

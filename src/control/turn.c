@@ -5,7 +5,7 @@
 /* The innermost open loop, or the failed tensor. */
 static tp_block *find_loop(tp_ctx *ctx, tpi_at at, const char *what, tp_tensor **failed)
 {
-    tp_block *b = ctx->blocks;
+    tp_block *b = ctx->caller.blocks;
     while (b && !b->is_loop)
         b = b->outer;
     if (!b)
@@ -118,7 +118,7 @@ tp_status tp_emit_at(const char *file, int line, tp_tensor **ys, tp_tensor *y)
             return tpi_fail_status(
                 ctx, at, what, TP_E_STATE,
                 "what is stacked goes to a listed variable: give it another");
-    if (b != ctx->blocks)
+    if (b != ctx->caller.blocks)
         return tpi_fail_status(ctx, at, what, TP_E_STATE,
                                "it is inside another block than the loop's: a turn gives its "
                                "element once, whatever happens");

@@ -70,7 +70,7 @@ enum {
 };
 
 struct tp_tensor {
-    uint64_t seq; /* program order within the context; of a dead one: when it died */
+    uint64_t seq; /* program order within the context; of a dead one: heads.born when it died */
     tp_ctx *ctx;  /* NULL in the nil tensor only */
     int32_t refs;
     uint8_t status, dtype, rank, flags;
@@ -88,7 +88,7 @@ struct tp_tensor {
     tp_graph *graph;  /* of a symbolic tensor */
     tp_tensor *grad;  /* what tp_backward added up, one reference */
     char *name;       /* taken from mem, strlen + 1 bytes */
-    int32_t owned_at; /* index in ctx->owned; -1 when no scope owns it */
+    int32_t owned_at; /* index in ctx->caller.owned; -1 when no scope owns it */
     int32_t retains;  /* references through tp_retain */
     union {
         int32_t index; /* of a symbolic one: position in its graph's list of nodes */
@@ -118,6 +118,7 @@ typedef struct tpi_heads {
     struct tpi_slab *slabs, *open; /* all of them; the first that has headers nobody had yet */
     tp_tensor *dead_first, *dead_last; /* as they died, linked by retained_next */
     int64_t n_free, n_least;           /* dead ones, and those that nobody had */
+    uint64_t born;                     /* tensors so far */
 } tpi_heads;
 
 /* A tensor that was marked by tp_require_grad when something had been computed from it. */
@@ -127,7 +128,7 @@ typedef struct tpi_late {
 } tpi_late;
 
 typedef struct tpi_scope {
-    int32_t mark; /* first of ctx->owned that belongs to it */
+    int32_t mark; /* first of ctx->caller.owned that belongs to it */
 } tpi_scope;
 
 typedef struct tpi_alloc_head {
@@ -140,6 +141,25 @@ typedef struct tpi_owned {
     struct tpi_owned *next, *prev;
     void (*free)(struct tpi_owned *o);
 } tpi_owned;
+
+/* What a context keeps for the C code that calls it. Each sample of a tp_batch_each has its own. */
+typedef struct tpi_caller {
+    uint64_t seq;      /* of the next tensor: program order */
+    tp_tensor **owned; /* by scopes, in order */
+    int32_t n_owned, owned_size;
+    tpi_scope *scopes;
+    int32_t n_scopes, scopes_size;
+    int32_t scope_floor;     /* scopes that the body of a function may not end */
+    const char *function;    /* the name of that function */
+    int32_t calls;           /* of functions that run, in each other */
+    int32_t sample;          /* of a tp_batch_each, from 1; 0: none */
+    tpi_stack stack;         /* on which they run */
+    struct tp_block *blocks; /* open ones, innermost first (control/control.c) */
+    uint64_t stream;         /* of the draws that come (op/random_position.h) */
+    bool recording;
+    bool training;           /* see tp_training */
+    struct tpi_caller *next; /* that waits too */
+} tpi_caller;
 
 /* A hook on a marked tensor (grad/hook.c). */
 typedef struct tpi_hung {
@@ -181,6 +201,10 @@ typedef struct tpi_frame_rules {
     bool (*wait)(tp_ctx *ctx, const struct tpi_cell_side *s, tp_tensor *const *in,
                  tp_tensor *const *y);
     tp_tensor *(*assign)(tpi_at at, tp_tensor *var, tp_tensor *value);
+    /* Before what is to come in the order of a loop over samples; NULL: they come in order. */
+    void (*take_turn)(tp_ctx *ctx);
+    /* Before a draw from the current stream: the failed tensor where it may not be; NULL: always. */
+    tp_tensor *(*refuse_draw)(tp_ctx *ctx, tpi_at at);
     /* C looks at the value of t (NULL: at any): computes what is pending if that matters. */
     void (*look)(tp_ctx *ctx, tpi_at at, const tp_tensor *t, tpi_look look);
     /* What tp_truth of t answered. */
@@ -232,16 +256,18 @@ enum { TPI_NUMBERS_BITS = 6, TPI_NUMBERS = 1 << TPI_NUMBERS_BITS };
 /* Where the draws of a numbered stream go on. */
 typedef struct tpi_stream {
     uint64_t number, at;
+    uint64_t sample; /* that drew last: 1 more than where its tensors begin; 0: none */
 } tpi_stream;
 
 struct tp_ctx {
     tpi_mem mem;
     tp_status status;
     char error[TPI_ERROR_TEXT]; /* text of the first error */
-    uint64_t seq;
+    tpi_caller caller;          /* that calls now; */
+    tpi_caller *callers;        /* those that wait meanwhile */
+    struct tpi_fiber *fibers;   /* idle ones, for samples (base/fiber.h) */
     uint64_t seed;
     uint64_t random_at;  /* position of the draws of stream 0 */
-    uint64_t stream;     /* of the draws that come (op/random_position.h) */
     tpi_stream *streams; /* those that were named, but for 0, in the order of their numbers */
     int32_t n_streams, streams_size;
     uint64_t failures;   /* errors so far */
@@ -252,11 +278,9 @@ struct tp_ctx {
     int64_t max_turns;   /* of a loop */
     bool has_symbols;    /* C has been given handles of sizes, maybe */
     bool reads_file;     /* what is made now is what a file says: C computed nothing of it */
-    bool recording;
-    bool has_custom;                   /* some gradients are the user's (op/custom.h) */
-    bool unfolding;                    /* what was fused is called op by op (op/fused.h) */
-    bool training;                     /* see tp_training */
-    bool trap_nan;                     /* see tp_trap_nan */
+    bool has_custom;     /* some gradients are the user's (op/custom.h) */
+    bool unfolding;      /* what was fused is called op by op (op/fused.h) */
+    bool trap_nan;       /* see tp_trap_nan */
     const tpi_call_hooks *call_hooks;  /* or NULL */
     const struct tpi_kernels *kernels; /* of this machine's instruction set */
     struct tpi_pool *pool;             /* threads; NULL: one */
@@ -267,14 +291,6 @@ struct tp_ctx {
     uint64_t n_read;                   /* tensors whose `read` was set */
     tpi_late *late;                    /* dead ones among them go when it is full */
     int32_t n_late, late_size;
-    tp_tensor **owned; /* by scopes, in order */
-    int32_t n_owned, owned_size;
-    tpi_scope *scopes;
-    int32_t n_scopes, scopes_size;
-    int32_t scope_floor;  /* scopes that the body of a function may not end */
-    const char *function; /* the name of that function */
-    int32_t calls;        /* of functions that run, in each other */
-    tpi_stack stack;      /* on which they run */
     tpi_frame_head
         *frame; /* of the captured function that runs (tpi_frame), or a tpi_queue; NULL: none */
     uint32_t frames;              /* so far */
@@ -288,8 +304,7 @@ struct tp_ctx {
     /* Of the layer of programs: moves their constants out of a variable's memory; NULL: there are
      * none. False: no memory. */
     bool (*unlend)(tp_ctx *ctx, tpi_buf *b);
-    struct tp_block *blocks; /* open ones, innermost first (control/control.c) */
-    struct tp_block *left;   /* those that were given up */
+    struct tp_block *left; /* those that were given up */
     const tpi_block_rules *block_rules;
     tp_tensor *retained;   /* list of those with retains > 0 */
     uint64_t retained_sum; /* changes with what is in it, and how often */
@@ -421,6 +436,11 @@ static inline void tpi_note_effect(tp_ctx *ctx, const tp_tensor *t, tpi_look eff
     if (ctx->frame)
         ctx->frame->rules->look(ctx, TPI_AT(NULL, 0), t, effect);
 }
+static inline void tpi_take_turn(tp_ctx *ctx)
+{
+    if (ctx->frame && ctx->frame->rules->take_turn)
+        ctx->frame->rules->take_turn(ctx);
+}
 /* Of t, live, which may be concrete. */
 static inline void tpi_note_symbol(const tp_tensor *t)
 {
@@ -525,6 +545,9 @@ void tpi_ref(const tp_tensor *t);
 void tpi_unref(const tp_tensor *t);
 /* Takes `t` out of the scope that owns it; the caller then holds its reference. */
 void tpi_disown(tp_tensor *t);
+/* What c owns from there on is let go, and then its memory. */
+void tpi_drop_owned(tpi_caller *c, int32_t mark);
+void tpi_caller_free(tp_ctx *ctx, tpi_caller *c);
 /* Puts a tensor whose reference the caller holds into the open scope; false (and unref'd) when
  * out of memory. */
 bool tpi_own(tp_tensor *t);

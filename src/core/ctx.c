@@ -1,4 +1,5 @@
 #include "base/env.h"
+#include "base/fiber.h"
 #include "base/log.h"
 #include "base/workers.h"
 #include "core/core.h"
@@ -68,8 +69,8 @@ tp_ctx *tp_open(const tp_options *opt)
         return NULL;
     memset(c, 0, sizeof *c);
     c->mem = mem;
-    c->recording = true;
-    c->training = true;
+    c->caller.recording = true;
+    c->caller.training = true;
     c->trap_nan = is_nan_trapped();
     tpi_log_check();
     c->seed = opt ? opt->seed : 0;
@@ -120,18 +121,14 @@ void tp_close(tp_ctx *tp)
         tpi_object_remove(o);
         o->free(o);
     }
-    while (tp->blocks)
+    while (tp->caller.blocks)
         tp->block_rules->leave(tp, NULL);
     if (tp->left)
         tp->block_rules->free_left(tp);
-    tp->scope_floor = 0;
-    while (tp->n_scopes > 0)
+    tp->caller.scope_floor = 0;
+    while (tp->caller.n_scopes > 0)
         tp_scope_end(tp);
-    while (tp->n_owned > 0) {
-        tp_tensor *t = tp->owned[--tp->n_owned];
-        t->owned_at = -1;
-        tpi_unref(t);
-    }
+    tpi_drop_owned(&tp->caller, 0);
     forget_numbers(tp);
     while (tp->retained) {
         tp_tensor *t = tp->retained;
@@ -145,10 +142,10 @@ void tp_close(tp_ctx *tp)
     tpi_strfree(tp, tp->cache_dir);
     tpi_strfree(tp, tp->compiler);
     tpi_pool_close(&tp->mem, tp->pool);
-    tpi_give_back(&tp->mem, tp->owned, (size_t)tp->owned_size * sizeof *tp->owned);
+    tpi_caller_free(tp, &tp->caller);
     tpi_give_back(&tp->mem, tp->late, (size_t)tp->late_size * sizeof *tp->late);
-    tpi_give_back(&tp->mem, tp->scopes, (size_t)tp->scopes_size * sizeof *tp->scopes);
     tpi_give_back(&tp->mem, tp->streams, (size_t)tp->streams_size * sizeof *tp->streams);
+    tpi_fibers_close(&tp->fibers);
     tpi_undones_free(&tp->undone, &tp->mem);
     tpi_mem mem = tp->mem;
     tpi_mem_done(&mem);
@@ -159,13 +156,13 @@ bool tp_training(tp_ctx *tp, bool on)
 {
     const bool was = tp_trains(tp);
     if (tp)
-        tp->training = on;
+        tp->caller.training = on;
     return was;
 }
 
 bool tp_trains(const tp_ctx *tp)
 {
-    return tp && tp->training;
+    return tp && tp->caller.training;
 }
 
 bool tp_trap_nan(tp_ctx *tp, bool on)
@@ -193,6 +190,7 @@ void tp_trim(tp_ctx *tp)
         tpi_object_remove(o);
         o->free(o);
     }
+    tpi_fibers_close(&tp->fibers);
     tpi_mem_trim(&tp->mem);
 }
 
@@ -255,228 +253,4 @@ void tpi_object_remove(tpi_owned *o)
     o->next->prev = o->prev;
     o->prev->next = o->next;
     o->next = o->prev = o;
-}
-
-/* ---- scopes ---------------------------------------------------------------------------------- */
-
-tp_status tp_scope_begin(tp_ctx *tp)
-{
-    if (!tp)
-        return TP_E_NULL;
-    TPI_ALONE_STATUS(tp, TPI_AT(NULL, 0), "tp_scope_begin");
-    if (tp->n_scopes == tp->scopes_size) {
-        const int32_t size = tp->scopes_size ? tp->scopes_size * 2 : 16;
-        tpi_scope *s = tpi_resize(&tp->mem, tp->scopes, (size_t)tp->scopes_size * sizeof *s,
-                                  (size_t)size * sizeof *s);
-        if (!s) {
-            tpi_no_memory(tp, TPI_AT(NULL, 0), "tp_scope_begin");
-            return TP_E_MEMORY;
-        }
-        tp->scopes = s;
-        tp->scopes_size = size;
-    }
-    tp->scopes[tp->n_scopes++].mark = tp->n_owned;
-    return TP_OK;
-}
-
-tp_status tp_scope_end_at(const char *file, int line, tp_ctx *tp)
-{
-    if (!tp)
-        return TP_E_NULL;
-    TPI_ALONE_STATUS(tp, TPI_AT(file, line), "tp_scope_end");
-    if (tp->n_scopes == 0)
-        return tpi_fail_status(tp, TPI_AT(file, line), "tp_scope_end", TP_E_STATE,
-                               "no scope is open");
-    if (tp->n_scopes <= tp->scope_floor)
-        return tpi_fail_status(tp, TPI_AT(file, line), "tp_scope_end", TP_E_STATE,
-                               "the body of \"%s\" ends a scope that it did not begin",
-                               tp->function);
-    enum { AHEAD = 8 };
-    const int32_t mark = tp->scopes[--tp->n_scopes].mark;
-    while (tp->n_owned > mark) {
-        if (tp->n_owned > mark + AHEAD)
-            __builtin_prefetch(tp->owned[tp->n_owned - 1 - AHEAD], 1);
-        tp_tensor *t = tp->owned[--tp->n_owned];
-        t->owned_at = -1;
-        tpi_unref(t);
-    }
-    return TP_OK;
-}
-
-TPI_BARE(tp_status, tp_scope_end, (tp_ctx * tp), tp)
-
-void tpi_user_code_enter(tpi_user_code *u, tp_ctx *ctx, const char *name)
-{
-    *u = (tpi_user_code){ctx, ctx->function, ctx->blocks, ctx->scope_floor, ctx->n_scopes};
-    ctx->scope_floor = ctx->n_scopes;
-    ctx->function = name;
-}
-
-void tpi_user_code_end_blocks(const tpi_user_code *u)
-{
-    while (u->ctx->blocks && u->ctx->blocks != u->blocks)
-        u->ctx->block_rules->leave(u->ctx, NULL);
-}
-
-void tpi_user_code_leave(const tpi_user_code *u)
-{
-    while (u->ctx->n_scopes > u->scopes)
-        tp_scope_end(u->ctx);
-    u->ctx->scope_floor = u->floor;
-    u->ctx->function = u->outside;
-}
-
-tp_callback tp_callback_begin(tp_ctx *tp, const char *name)
-{
-    tpi_user_code u = {0};
-    if (tp)
-        tpi_user_code_enter(&u, tp, name ? name : "callback");
-    return (tp_callback){tp, u.outside, u.blocks, u.floor, u.scopes};
-}
-
-tp_tensor *tp_callback_end(tp_callback *c, tp_tensor *y)
-{
-    if (!c || !c->tp)
-        return y;
-    const tpi_user_code u = {c->tp, c->outside, c->blocks, c->floor, c->scopes};
-    const bool ours = y && tpi_is_live(y) && y->ctx == c->tp;
-    c->tp = NULL;
-    if (u.ctx->scope_floor != u.scopes) /* it ended with one around it */
-        return y;
-    tpi_user_code_end_blocks(&u);
-    if (ours)
-        tpi_ref(y);
-    tpi_user_code_leave(&u);
-    return ours ? tpi_hand_out(y, TPI_AT(NULL, 0)) : y;
-}
-
-tp_tensor *tpi_hand_out(tp_tensor *t, tpi_at at)
-{
-    if (!t->ctx || t == &t->ctx->nil)
-        return t;
-    if (t->owned_at >= 0 || t->graph) {
-        tpi_unref(t);
-        return t;
-    }
-    tp_ctx *ctx = t->ctx;
-    return tpi_own(t) ? t : tpi_no_memory(ctx, at, NULL);
-}
-
-static void move_owned(tp_ctx *ctx, tp_tensor *t, int32_t at)
-{
-    ctx->owned[at] = t;
-    t->owned_at = at;
-}
-
-/* Too late to keep it: without an error here its handle may be another tensor's when it is read. */
-static bool is_dead(const tp_tensor *t, const char *what)
-{
-    if (t->refs > 0)
-        return false;
-    tpi_refuse_operand(NULL, TPI_AT(NULL, 0), what, 0, t);
-    return true;
-}
-
-tp_tensor *(tp_keep)(tp_tensor *t)
-{
-    if (!t || !t->ctx || is_dead(t, "tp_keep") || t->owned_at < 0 || t->ctx->n_scopes == 0)
-        return t;
-    tp_ctx *ctx = t->ctx;
-    TPI_ALONE(ctx, TPI_AT(NULL, 0), "tp_keep");
-    tpi_scope *s = &ctx->scopes[ctx->n_scopes - 1];
-    if (t->owned_at < s->mark)
-        return t;
-    tpi_note_effect(ctx, t, TPI_LOOK_KEEP);
-    move_owned(ctx, ctx->owned[s->mark], t->owned_at);
-    move_owned(ctx, t, s->mark++);
-    return t;
-}
-
-void tpi_disown(tp_tensor *t)
-{
-    tp_ctx *ctx = t->ctx;
-    int32_t hole = t->owned_at;
-    if (hole < 0)
-        return;
-    /* The hole goes to the end through the first places of the scopes above it, so that each
-     * scope keeps its own. */
-    for (int32_t s = 0; s < ctx->n_scopes; s++) {
-        const int32_t first = ctx->scopes[s].mark;
-        if (first <= hole)
-            continue;
-        if (first - 1 != hole)
-            move_owned(ctx, ctx->owned[first - 1], hole);
-        hole = first - 1;
-        ctx->scopes[s].mark--;
-    }
-    if (--ctx->n_owned != hole)
-        move_owned(ctx, ctx->owned[ctx->n_owned], hole);
-    t->owned_at = -1;
-}
-
-bool tpi_own(tp_tensor *t)
-{
-    tp_ctx *ctx = t->ctx;
-    if (ctx->n_owned == ctx->owned_size) {
-        const int32_t size = ctx->owned_size ? ctx->owned_size * 2 : 64;
-        tp_tensor **v = tpi_resize(&ctx->mem, ctx->owned, (size_t)ctx->owned_size * sizeof *v,
-                                   (size_t)size * sizeof *v);
-        if (!v) {
-            tpi_unref(t);
-            return false;
-        }
-        ctx->owned = v;
-        ctx->owned_size = size;
-    }
-    move_owned(ctx, t, ctx->n_owned++);
-    return true;
-}
-
-/* Sums of them differ where what was added differs, or nearly always. */
-static uint64_t tag_of(const tp_tensor *t)
-{
-    const uint64_t x = (uint64_t)(uintptr_t)t * UINT64_C(0x9E3779B97F4A7C15);
-    return x ^ x >> 29;
-}
-
-tp_tensor *(tp_retain)(tp_tensor *t)
-{
-    if (!t || !t->ctx || t == &t->ctx->nil || is_dead(t, "tp_retain"))
-        return t;
-    TPI_ALONE(t->ctx, TPI_AT(NULL, 0), "tp_retain");
-    tpi_ref(t);
-    t->ctx->retained_sum += tag_of(t);
-    if (t->retains++ == 0) {
-        tp_ctx *ctx = t->ctx;
-        t->retained_prev = NULL;
-        t->retained_next = ctx->retained;
-        if (ctx->retained)
-            ctx->retained->retained_prev = t;
-        ctx->retained = t;
-    }
-    return t;
-}
-
-void(tp_release)(tp_tensor *t)
-{
-    if (!t || !t->ctx || t == &t->ctx->nil)
-        return;
-    tp_ctx *ctx = t->ctx;
-    TPI_ALONE_OR(ctx, TPI_AT(NULL, 0), "tp_release", );
-    if (t->refs <= 0 || t->retains == 0) {
-        tpi_fail_status(ctx, TPI_AT(NULL, 0), "tp_release", TP_E_STATE,
-                        "the tensor is not retained");
-        return;
-    }
-    ctx->retained_sum -= tag_of(t);
-    if (--t->retains == 0) {
-        if (t->retained_prev)
-            t->retained_prev->retained_next = t->retained_next;
-        else
-            ctx->retained = t->retained_next;
-        if (t->retained_next)
-            t->retained_next->retained_prev = t->retained_prev;
-        t->retained_next = t->retained_prev = NULL;
-    }
-    tpi_unref(t);
 }

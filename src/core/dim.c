@@ -40,7 +40,7 @@ tpi_dims *tpi_dims_new(tp_ctx *ctx)
     tpi_dims *d = tpi_take(&ctx->mem, sizeof *d);
     if (!d)
         return NULL;
-    *d = (tpi_dims){.ctx = ctx, .salt = ctx->seq++};
+    *d = (tpi_dims){.ctx = ctx, .salt = ctx->caller.seq++};
     return d;
 }
 

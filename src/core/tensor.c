@@ -129,7 +129,8 @@ static inline tp_tensor *take_head(tp_ctx *ctx)
     tpi_heads *h = &ctx->heads;
     const tp_tensor *oldest = h->dead_first;
     tp_tensor *t =
-        oldest && ctx->seq - oldest->seq >= (uint64_t)known_for ? take_dead(h) : take_new(ctx);
+        oldest && h->born - oldest->seq >= (uint64_t)known_for ? take_dead(h) : take_new(ctx);
+    h->born++;
     if (t) {
         h->n_free--;
         ctx->mem.in_use += sizeof *t;
@@ -146,7 +147,7 @@ static void give_head_back(tp_ctx *ctx, tp_tensor *t)
     memset(t, 0, bytes);
     tpi_nobodys(t->shape, sizeof *t - offsetof(tp_tensor, shape));
     t->ctx = ctx;
-    t->seq = ctx->seq;
+    t->seq = h->born;
     if (h->dead_first)
         h->dead_last->retained_next = t;
     else
@@ -219,7 +220,7 @@ tp_tensor *tpi_tensor(tp_ctx *ctx, tpi_at at, tp_dtype dtype, int rank, const in
     t->refs = 1;
     t->dtype = (uint8_t)dtype;
     t->rank = (uint8_t)rank;
-    t->seq = ctx->seq++;
+    t->seq = ctx->caller.seq++;
     t->file = at.file;
     t->line = at.line;
     t->owned_at = -1;

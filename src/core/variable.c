@@ -18,7 +18,7 @@ static tp_tensor *make_variable(tpi_at at, const char *what, tp_tensor *init, co
         return tpi_fail(ctx, at, what, TP_E_NULL, "the name is NULL");
     if (!*name)
         return tpi_fail(ctx, at, what, TP_E_NAME, "the name is empty");
-    if (ctx->blocks)
+    if (ctx->caller.blocks)
         return ctx->block_rules->refuse_variable(ctx, at, what, name);
     tpi_look_at(at, init, TPI_LOOK_READ);
     if (init->status != TP_OK)

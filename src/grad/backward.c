@@ -47,8 +47,8 @@ bool tp_recording(tp_ctx *tp, bool on)
 {
     if (!tp)
         return false;
-    const bool was = tp->recording;
-    tp->recording = on;
+    const bool was = tp->caller.recording;
+    tp->caller.recording = on;
     return was;
 }
 
@@ -123,6 +123,7 @@ tp_status tp_backward_at(const char *file, int line, tp_tensor *y)
         return tpi_fail_status(ctx, at, "tp_backward", TP_E_STATE,
                                "y was computed from nothing that requires a gradient (mark it "
                                "with tp_require_grad or tp_param, and record)");
+    tpi_take_turn(ctx);
     if (tp_scope_begin(ctx) != TP_OK)
         return TP_E_MEMORY;
     const bool was = tp_recording(ctx, false), inside = ctx->sweeps;
@@ -163,6 +164,7 @@ tp_tensor *tp_grad_of_at(const char *file, int line, tp_tensor *t)
     if (!(t->flags & TPI_LEAF))
         return tpi_fail(t->ctx, at, "tp_grad_of", TP_E_STATE,
                         "the tensor is not marked: call tp_require_grad before it is used");
+    tpi_take_turn(t->ctx);
     if (!t->grad) {
         const bool was = tp_recording(t->ctx, false);
         tp_tensor *zero = tpi_all(at, t, 0);

@@ -28,7 +28,7 @@ bool tpi_note_mark(tp_tensor *t)
     tp_ctx *ctx = t->ctx;
     if (t->read && !reserve(ctx))
         return false;
-    t->since = ctx->seq;
+    t->since = ctx->caller.seq;
     if (t->read)
         ctx->late[ctx->n_late++] = (tpi_late){.t = t, .since = t->since};
     return true;

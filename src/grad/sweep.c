@@ -81,7 +81,7 @@ static bool collect(tpi_sweep *s, int n_roots, tp_tensor *const *roots, int n_en
     const tp_ctx *ctx = s->ctx;
     s->nodes = (tpi_nodes){.ctx = s->ctx,
                            .way = TPI_WAY_CALLS,
-                           .folded = !ctx->recording && tpi_is_unwatched(ctx),
+                           .folded = !ctx->caller.recording && tpi_is_unwatched(ctx),
                            .whole = s->now};
     bool ok = tpi_collect_from(&s->nodes, n_roots, roots, n_ends, ends);
     if (ok && (s->nodes.folded || s->nodes.whole) && calls_user(s)) {
@@ -98,8 +98,8 @@ bool tpi_sweep_start(tpi_sweep *s, tp_ctx *ctx, tpi_at at, int n_roots, tp_tenso
     *s = (tpi_sweep){.ctx = ctx,
                      .at = at,
                      .max_in = 1,
-                     .left = 8 * (int64_t)ctx->seq + 10000,
-                     .now = !ctx->recording && takes_calls(ctx)};
+                     .left = 8 * (int64_t)ctx->caller.seq + 10000,
+                     .now = !ctx->caller.recording && takes_calls(ctx)};
     if (!collect(s, n_roots, roots, n_ends, ends)) {
         s->nodes.n = 0;
         return no_memory(s);
@@ -174,8 +174,8 @@ void tpi_sweep_spread(tpi_sweep *s)
 static bool fold_in_place(const tpi_sweep *s, tp_tensor *sum, const tp_tensor *dx)
 {
     const tpi_buf *b = sum->buf;
-    if (s->ctx->recording || s->ctx->frame || s->ctx->trap_nan || sum->refs != 1 || sum->in ||
-        sum->graph || sum->status != TP_OK || !b || b->refs != 1 || !b->size ||
+    if (s->ctx->caller.recording || s->ctx->frame || s->ctx->trap_nan || sum->refs != 1 ||
+        sum->in || sum->graph || sum->status != TP_OK || !b || b->refs != 1 || !b->size ||
         !(sum->flags & TPI_CONTIGUOUS))
         return false;
     if (dx->graph || dx->status != TP_OK || dx->dtype != sum->dtype ||
@@ -246,7 +246,7 @@ void tpi_sweep_fold(tpi_sweep *s, const tp_tensor *node, int slot, tp_tensor *dx
  * or share what is inside them, each time twice as often. */
 bool tpi_sweep_enter(const tpi_sweep *s, const tp_tensor *node)
 {
-    const bool low = s->depth > 0 && tpi_stack_is_low(&s->ctx->stack);
+    const bool low = s->depth > 0 && tpi_stack_is_low(&s->ctx->caller.stack);
     if (s->depth < MAX_DEPTH && s->left > 0 && !low)
         return true;
     tpi_fail_status(

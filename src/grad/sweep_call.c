@@ -104,7 +104,7 @@ static bool enter_turn(tpi_sweep *s, const tp_tensor *call, int slot)
  * them into a turn, as a loop of a graph carries them, and into a function with a turn in it. */
 static bool take_states(tpi_sweep *in, tpi_sweep *s, const tp_tensor *call)
 {
-    if (!in->shared || !(call->graph || s->ctx->recording))
+    if (!in->shared || !(call->graph || s->ctx->caller.recording))
         return true;
     for (int k = 0; k < call->n_in; k++) {
         const int i = call->in[k]->slot;
@@ -131,7 +131,7 @@ static bool start_inside(tpi_call_sweep *c)
     if (!take_ends(in, s, c->call, c->n_roots, c->roots))
         return false;
     in->depth = s->depth + 1;
-    in->enters = is_turn(c->call) && s->ctx->recording;
+    in->enters = is_turn(c->call) && s->ctx->caller.recording;
     in->left = s->left - in->nodes.n;
     tpi_sweep_spread(in);
     return tpi_sweep_find_products(in) && take_states(in, s, c->call);
@@ -141,7 +141,7 @@ static bool start_inside(tpi_call_sweep *c)
 static bool seed_inside(tpi_call_sweep *c)
 {
     tpi_sweep *s = c->s;
-    if (is_turn(c->call) && s->ctx->recording && !enter_turn(s, c->call, c->slot))
+    if (is_turn(c->call) && s->ctx->caller.recording && !enter_turn(s, c->call, c->slot))
         return false; /* they entered outside already; this is inside */
     for (int i = s->met[c->slot], k = 0; i >= 0; i = s->met[i]) {
         tpi_ref(s->grad[i]);
@@ -290,8 +290,8 @@ typedef struct sums {
 static bool is_tied(const tp_tensor *call, const sums *g)
 {
     const int64_t function = function_of(call);
-    bool is =
-        (function == TPI_CALL_BLOCK || function == TPI_CALL_SWEEP) && call->ctx->recording;
+    bool is = (function == TPI_CALL_BLOCK || function == TPI_CALL_SWEEP) &&
+              call->ctx->caller.recording;
     for (int i = 0; i < g->n && is; i++)
         is = g->dx[i]->status == TP_OK;
     return is;
@@ -399,10 +399,10 @@ bool tpi_sweep_call_begin(tpi_call_sweep *c, tpi_sweep *s, const tp_tensor *call
     *c = (tpi_call_sweep){
         .s = s, .call = call, .slot = slot, .in = {.ctx = ctx, .nodes = {.ctx = ctx}}
     };
-    if (is_turn(call) && ctx->recording && !enter_turn(s, call, slot))
+    if (is_turn(call) && ctx->caller.recording && !enter_turn(s, call, slot))
         return false;
     const bool started = start_inside(c);
-    c->began = ctx->seq;
+    c->began = ctx->caller.seq;
     c->hooks = started ? ctx->call_hooks : NULL;
     c->begun = c->hooks ? c->hooks->sweep_begin(ctx, call, s->at) : NULL;
     return started && refuse_replayed(s, call) && seed_inside(c);

@@ -8,7 +8,7 @@
 tp_tensor *tpi_sweep_turned(const tpi_sweep *s, const tp_tensor *t, tpi_right_matrix *w)
 {
     enum { FEW = 8 };
-    if (w->products < 2 || t->graph || s->ctx->recording || t->shape[0] > FEW)
+    if (w->products < 2 || t->graph || s->ctx->caller.recording || t->shape[0] > FEW)
         return NULL;
     if (!w->turned) {
         tp_tensor *view = tp_swap_at(t->file, t->line, t->in[1], -2, -1);

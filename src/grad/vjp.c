@@ -167,7 +167,7 @@ bool tpi_vjp_begin(tpi_vjp *v, tpi_sweep *in, const bool *depends, const bool *o
     if (!tpi_sweep_enter(v->s, v->from->graph->nodes[0]) || !start(v, in, n, seeds))
         return false;
     in->depth = v->s->depth + 1;
-    in->enters = v->s->ctx->recording;
+    in->enters = v->s->ctx->caller.recording;
     in->left = v->s->left - in->nodes.n;
     for (int i = 0; i < v->n_params; i++) {
         const int slot = v->work->params[i]->slot;

@@ -121,7 +121,7 @@ void tp_graph_free(tp_graph *g)
     if (!g)
         return;
     tp_ctx *ctx = g->ctx;
-    while (ctx->tracing && tpi_graph_within(ctx->tracing, g) && ctx->blocks)
+    while (ctx->tracing && tpi_graph_within(ctx->tracing, g) && ctx->caller.blocks)
         ctx->block_rules->leave(ctx, "was open when its graph was freed");
     tpi_object_remove(&g->owned);
     graph_free(&g->owned);
@@ -282,7 +282,7 @@ tp_tensor *tpi_graph_node(tp_graph *g, tpi_at at, const tpi_op *op, int n_in,
     if (!t || !tpi_record(t, op, n_in, in, attrs, op->attrs_size))
         return tpi_no_memory(ctx, at, op->name);
     t->graph = g;
-    t->flags |= ctx->recording ? TPI_REQUIRES : TPI_CONSTANT;
+    t->flags |= ctx->caller.recording ? TPI_REQUIRES : TPI_CONSTANT;
     t->index = g->n_nodes;
     tpi_ref(t);
     g->nodes[g->n_nodes++] = t;

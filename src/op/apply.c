@@ -59,7 +59,7 @@ tp_tensor *tpi_compute(const tpi_infer *q, tp_tensor *out)
 
 bool tpi_records(const tp_ctx *ctx, const tpi_op *op, int dtype, bool requires)
 {
-    return requires && ctx->recording && op->grad &&
+    return requires && ctx->caller.recording && op->grad &&
            (dtype >= TP_F32 || op->kind == TPI_EFFECT);
 }
 
@@ -251,7 +251,7 @@ tp_tensor *tpi_apply(tpi_at at, const tpi_op *op, int n_in, tp_tensor *const *in
     if (ctx->tracing && !g && is_traced(n_in, in))
         g = ctx->tracing;
     tp_tensor *y = apply(ctx, at, op, n_in, in, attrs, requires, g);
-    if (!g && !requires && ctx->recording && op->grad)
+    if (!g && !requires && ctx->caller.recording && op->grad)
         tpi_note_unrecorded(n_in, in, y);
     return y;
 }

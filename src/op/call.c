@@ -56,7 +56,8 @@ bool tpi_call_tie(tp_ctx *ctx, tpi_at at, int64_t function, int n_operands,
     for (int i = 0; i < n; i++) {
         tp_tensor *t = inner[i]; /* which may be out[i] */
         out[i] = t;
-        if (!asked || !ctx->recording || !carries(t) || is_among(t, n_operands, operands))
+        if (!asked || !ctx->caller.recording || !carries(t) ||
+            is_among(t, n_operands, operands))
             continue;
         if (!call)
             call = tpi_call_new(at, function, n_operands, operands);
@@ -72,7 +73,7 @@ bool tpi_call_operands(tpi_nodes *operands, int n, tp_tensor *const *out,
                        bool (*stop)(void *user, const tp_tensor *t), void *user)
 {
     tpi_nodes roots = {.ctx = operands->ctx};
-    for (int i = 0; i < n && operands->ctx->recording; i++)
+    for (int i = 0; i < n && operands->ctx->caller.recording; i++)
         if (asks(out[i]))
             tpi_nodes_push(&roots, out[i]);
     bool ok = !roots.failed;

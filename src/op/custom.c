@@ -254,7 +254,8 @@ bool tpi_custom_tie(tpi_at at, const tpi_custom_attrs *a, int n_in, tp_tensor *c
         asked |= tp_requires_grad(in[i]);
     for (int i = 0; i < n_out; i++)
         out[i] = tp_detach(out[i]);
-    if (failed || !asked || !in[0]->ctx->recording || tpi_custom_count_floats(n_out, out) == 0)
+    if (failed || !asked || !in[0]->ctx->caller.recording ||
+        tpi_custom_count_floats(n_out, out) == 0)
         return !failed || tpi_fail_all(failed, n_out, out) == TP_OK;
     in[0]->ctx->has_custom = true;
     tp_tensor *const node = node_of(at, a, n_in, in, n_out, out);

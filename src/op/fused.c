@@ -55,8 +55,8 @@ static bool record(tp_tensor *y, const tpi_fused_call *c)
         return false;
     }
     y->flags |= TPI_REQUIRES;
-    y->ctx->seq += MOST_OPS;
-    y->seq = y->ctx->seq++;
+    y->ctx->caller.seq += MOST_OPS;
+    y->seq = y->ctx->caller.seq++;
     return true;
 }
 
@@ -78,7 +78,7 @@ static tp_tensor *by_program(tpi_at at, const tpi_fused_call *c)
     if (!good || tpi_count(x) < LEAST)
         return NULL;
     tp_ctx *ctx = x->ctx;
-    requires = requires && ctx->recording;
+    requires = requires && ctx->caller.recording;
     /* An operand that is marked later is refused where an op read it alone, which ops know. */
     if (!tpi_is_unwatched(ctx) || ctx->unfolding || (requires && (!all || may_change(c))))
         return NULL;
@@ -87,7 +87,7 @@ static tp_tensor *by_program(tpi_at at, const tpi_fused_call *c)
         return y;
     if (y && requires)
         return record(y, c) ? y : NULL;
-    for (int i = 0; i < c->n_in && y && ctx->recording; i++)
+    for (int i = 0; i < c->n_in && y && ctx->caller.recording; i++)
         if (c->in[i])
             tpi_note_unrecorded(1, &c->in[i], y);
     return y;

@@ -176,6 +176,9 @@ static tp_tensor *draw(tp_ctx *ctx, tpi_at at, tpi_random_attrs *r)
         refuse_numbers(ctx, at, r, &y))
         return y;
     if (ctx->frame) {
+        y = ctx->frame->rules->refuse_draw ? ctx->frame->rules->refuse_draw(ctx, at) : NULL;
+        if (y)
+            return y;
         const tpi_random_attrs placed = tpi_random_position(r, ctx);
         return ctx->frame->rules->apply(ctx, at, &tpi_op_random, 0, NULL, &placed, false);
     }
@@ -218,7 +221,7 @@ static tp_tensor *draw_new(tpi_at at, tp_ctx *ctx, tpi_random_attrs r, int rank,
     TPI_ALONE(ctx, at, kind_names[r.kind]);
     if (!tpi_check_shape(ctx, at, kind_names[r.kind], rank, shape, &failed))
         return failed;
-    r.stream = (int64_t)ctx->stream;
+    r.stream = (int64_t)ctx->caller.stream;
     r.shape.n = rank;
     for (int i = 0; i < rank; i++)
         r.shape.v[i] = shape[i];
@@ -233,7 +236,7 @@ static tp_tensor *draw_like(tpi_at at, const tp_tensor *x, tpi_random_attrs r)
 {
     TPI_ALONE(x->ctx, at, kind_names[r.kind]);
     tp_tensor *failed;
-    r.stream = (int64_t)x->ctx->stream;
+    r.stream = (int64_t)x->ctx->caller.stream;
     r.shape.n = x->rank;
     memcpy(r.shape.v, x->shape, sizeof(int64_t) * x->rank);
     tp_graph *g = x->graph ? tpi_graph_here(x) : x->ctx->tracing; /* as in draw_new */

@@ -47,6 +47,9 @@ bool tpi_streams_add(const tp_graph *g);
 /* And that position, until the next one is added. */
 uint64_t *tpi_stream_position(tp_ctx *ctx, uint64_t stream);
 
+/* One that was added; NULL: it is stream 0. */
+tpi_stream *tpi_stream_of(tp_ctx *ctx, uint64_t stream);
+
 /* Where all streams are, to go back there. */
 typedef struct tpi_positions {
     uint64_t first; /* of stream 0 */

@@ -52,9 +52,14 @@ bool tpi_streams_add(const tp_graph *g)
     return ok;
 }
 
+tpi_stream *tpi_stream_of(tp_ctx *ctx, uint64_t stream)
+{
+    return stream ? &ctx->streams[place_of(ctx, stream)] : NULL;
+}
+
 uint64_t *tpi_stream_position(tp_ctx *ctx, uint64_t stream)
 {
-    return stream ? &ctx->streams[place_of(ctx, stream)].at : &ctx->random_at;
+    return stream ? &tpi_stream_of(ctx, stream)->at : &ctx->random_at;
 }
 
 bool tpi_positions_note(tp_ctx *ctx, tpi_positions *p)
@@ -104,14 +109,14 @@ uint64_t tp_random_stream_at(const char *file, int line, tp_ctx *tp, uint64_t st
     const tpi_at at = TPI_AT(file, line);
     if (!tp)
         return 0;
-    const uint64_t was = tp->stream;
+    const uint64_t was = tp->caller.stream;
     TPI_ALONE_OR(tp, at, what, was);
     if (stream == UINT64_MAX)
         tpi_fail_status(tp, at, what, TP_E_VALUE, "stream 2^64 - 1 is that of tp_split_seed");
     else if (!tpi_stream_add(tp, stream))
         tpi_no_memory(tp, at, what);
     else
-        tp->stream = stream;
+        tp->caller.stream = stream;
     return was;
 }
 
@@ -124,7 +129,7 @@ void tp_random_position(tp_ctx *tp, uint64_t *seed, uint64_t *position)
     if (seed)
         *seed = tp ? tp->seed : 0;
     if (position)
-        *position = tp ? *tpi_stream_position(tp, tp->stream) : 0;
+        *position = tp ? *tpi_stream_position(tp, tp->caller.stream) : 0;
 }
 
 void tp_set_random_position(tp_ctx *tp, uint64_t seed, uint64_t position)
@@ -132,7 +137,7 @@ void tp_set_random_position(tp_ctx *tp, uint64_t seed, uint64_t position)
     if (tp) {
         tpi_look_at_all(tp, TPI_AT(NULL, 0), TPI_LOOK_OTHER); /* a replay would leave it out */
         tp->seed = seed;
-        *tpi_stream_position(tp, tp->stream) = position;
+        *tpi_stream_position(tp, tp->caller.stream) = position;
     }
 }
 

@@ -8,15 +8,15 @@ bool tpi_unfold_begin(tpi_unfolding *u, tp_ctx *ctx)
     if (!u->open)
         return false;
     u->around = (tpi_paused){ctx->frame, ctx->tracing};
-    u->recording = ctx->recording;
+    u->recording = ctx->caller.recording;
     u->unfolding = ctx->unfolding;
     u->trap_nan = ctx->trap_nan;
     u->reads_file = ctx->reads_file;
     ctx->frame = NULL;
     ctx->tracing = NULL;
-    ctx->recording = ctx->unfolding = true;
+    ctx->caller.recording = ctx->unfolding = true;
     ctx->trap_nan = ctx->reads_file = false;
-    u->began = ctx->seq;
+    u->began = ctx->caller.seq;
     return true;
 }
 
@@ -25,7 +25,7 @@ bool tpi_unfold_end(tpi_unfolding *u, bool ok)
     tp_ctx *ctx = u->ctx;
     if (u->open) {
         tpi_resume(ctx, u->around);
-        ctx->recording = u->recording;
+        ctx->caller.recording = u->recording;
         ctx->unfolding = u->unfolding;
         ctx->trap_nan = u->trap_nan;
         ctx->reads_file = u->reads_file;

@@ -157,7 +157,7 @@ static void keep_order(const version *v, const tp_tensor *reader)
 static void put_in_order(const version *v, const tpi_copies *a)
 {
     tp_ctx *ctx = a->g->ctx;
-    const uint64_t first = ctx->seq, each = 2 * (uint64_t)a->n;
+    const uint64_t first = ctx->caller.seq, each = 2 * (uint64_t)a->n;
     for (int i = a->n - 1; i >= 0; i--) {
         if (a->made[i])
             keep_order(v, a->made[i]);
@@ -168,7 +168,7 @@ static void put_in_order(const version *v, const tpi_copies *a)
         if (!t)
             continue;
         t->seq = first + (uint64_t)v->key[t->index] * each + (uint64_t)i;
-        ctx->seq = t->seq >= ctx->seq ? t->seq + 1 : ctx->seq;
+        ctx->caller.seq = t->seq >= ctx->caller.seq ? t->seq + 1 : ctx->caller.seq;
     }
 }
 

@@ -145,11 +145,11 @@ static tp_program *make_in(maker *m)
 
 static tp_program *make(tp_ctx *ctx, tpi_at at, const tpi_fused_key *key)
 {
-    const bool has_symbols = ctx->has_symbols, recording = ctx->recording;
+    const bool has_symbols = ctx->has_symbols, recording = ctx->caller.recording;
     maker m = {.at = at, .key = key, .g = tp_graph_new(ctx)};
-    ctx->recording = true; /* or its nodes would be constants */
+    ctx->caller.recording = true; /* or its nodes would be constants */
     tp_program *p = m.g ? make_in(&m) : NULL;
-    ctx->recording = recording;
+    ctx->caller.recording = recording;
     tp_graph_free(m.g);
     ctx->has_symbols = has_symbols; /* C was given none of these */
     if (p) {

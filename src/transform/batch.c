@@ -175,7 +175,7 @@ static tp_tensor *value(const tpi_batch *b)
     bool asked = false;
     for (int k = 0; k < b->node->n_in; k++)
         asked |= tp_requires_grad(b->x[k]);
-    if (asked && b->node->ctx->recording)
+    if (asked && b->node->ctx->caller.recording)
         return tpi_fail(
             b->node->ctx, b->at, a->rule ? a->rule->name : "custom", TP_E_STATE,
             "its own gradient is one of one sample: ask for it in the function that "

@@ -56,7 +56,7 @@ static tpi_image of_node(const tpi_transform *f, const tp_tensor *t, const tpi_i
         any |= x[k].marked;
     }
     /* what was computed while recording was off is a constant to gradients here too */
-    const bool was = tp_recording(ctx, ctx->recording && !(t->flags & TPI_CONSTANT));
+    const bool was = tp_recording(ctx, ctx->caller.recording && !(t->flags & TPI_CONSTANT));
     const tpi_image to = compute(f, t, at, x, any);
     tp_recording(ctx, was);
     tpi_give_back(&ctx->mem, x, bytes);

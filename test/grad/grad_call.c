@@ -575,7 +575,7 @@ static void test_lifted_order(void **state)
         y = tp_add(tp_mul(y, exp), turned);
         dw[i] = tp_grad(tp_sum(tp_mul(y, y), TP_ALL, false), w);
     }
-    const uint64_t entry = tp->seq;
+    const uint64_t entry = tp->caller.seq;
     tp_tensor *late = tp_placeholder(g, "late", TP_F32, TP_DIMS(N, N)); /* met by none before */
     tp_tensor *v = tp_neg(tp_add(late, tp_tanh(w)));
     assert_true(v->seq > entry && v->in[0]->in[1]->seq > entry);

@@ -116,10 +116,10 @@ static void none_made_per_call(void **state)
     tp_ctx *tp = *state;
     tp_tensor *x = sample(tp, TP_F32);
     tp_number(x, 0.25);
-    const int32_t before = tp->n_owned;
+    const int32_t before = tp->caller.n_owned;
     for (int i = 0; i < 100; i++)
         tp_mul(x, 0.25);
-    assert_int_equal(tp->n_owned - before, 100);
+    assert_int_equal(tp->caller.n_owned - before, 100);
     assert_ptr_equal(tp_number(x, 0.25), tp_number(x, 0.25));
     assert_int_equal(tp_status_of(tp_require_grad(tp_number(x, 0.25))), TP_E_STATE);
     EXPECT_ERROR(tp, TP_E_STATE,

@@ -440,11 +440,11 @@ static void refusals(void **state)
             fail_msg("case %zu\n%s\ngave: %s\nnot: %s", i, refused[i].text,
                      tp_error_message(tp), refused[i].error);
         tp_clear_error(tp);
-        assert_int_equal(tp->n_scopes, 0);
+        assert_int_equal(tp->caller.n_scopes, 0);
     }
     assert_null(tp_graph_parse(tp, NULL, 0));
     EXPECT_ERROR(tp, TP_E_NULL, "tp_graph_parse: the text is NULL");
-    assert_true(tp->recording);
+    assert_true(tp->caller.recording);
 #ifndef TPI_STRESS                           /* where the heads of dead tensors are kept */
     if (tp_memory_bytes(tp) > before + 4096) /* the context's own lists may have grown */
         fail_msg("%zu bytes more are in use", tp_memory_bytes(tp) - before);

@@ -373,8 +373,8 @@ bool tpi_flow_lift(tpi_flow *w, tp_graph *g, bool whole, tp_tensor *const *in, t
     u.seen = u.again + 1;
     u.n_slots = u.seen + 1;
     tp_graph *tracing = ctx->tracing;
-    const bool recording = ctx->recording;
-    ctx->recording = true;
+    const bool recording = ctx->caller.recording;
+    ctx->caller.recording = true;
     tpi_lift_into(&u, g);
     const size_t bytes = (size_t)u.n_slots * sizeof *u.now.v;
     tpi_lift_slot *slots = u.now.v = tpi_take(&ctx->mem, bytes);
@@ -386,7 +386,7 @@ bool tpi_flow_lift(tpi_flow *w, tp_graph *g, bool whole, tp_tensor *const *in, t
         tpi_form_free(&u.form);
     tpi_give_back(&ctx->mem, slots, bytes);
     tpi_give_back(&ctx->mem, u.phis, phis);
-    ctx->recording = recording;
+    ctx->caller.recording = recording;
     ctx->tracing = tracing;
     *why = u.why;
     *where = u.where;

@@ -76,8 +76,8 @@ tpi_flow *tpi_flow_new(tp_function *f, const tpi_trace *t, bool recording)
     w->ctx = f->ctx;
     w->f = f;
     w->recording = recording;
-    w->training = f->ctx->training;
-    w->stream = f->ctx->stream;
+    w->training = f->ctx->caller.training;
+    w->stream = f->ctx->caller.stream;
     w->n_in = t->n_args;
     w->args = tpi_take(&f->ctx->mem, (size_t)w->n_in * sizeof *w->args);
     w->watched = copy_watched(f);

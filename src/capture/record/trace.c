@@ -61,10 +61,10 @@ tpi_trace *tpi_trace_new(tp_ctx *ctx, uint64_t entry, int n_in, tp_tensor *const
                      .entry = entry,
                      .failures = ctx->failures,
                      .retained = ctx->retained_sum,
-                     .scopes = ctx->n_scopes,
-                     .recording = ctx->recording,
-                     .training = ctx->training,
-                     .stream = ctx->stream,
+                     .scopes = ctx->caller.n_scopes,
+                     .recording = ctx->caller.recording,
+                     .training = ctx->caller.training,
+                     .stream = ctx->caller.stream,
                      .n_args = n_in};
     t->args = tpi_take(&ctx->mem, (size_t)n_in * sizeof *t->args);
     t->partial = !t->args;
@@ -235,7 +235,7 @@ int32_t tpi_trace_looks(const tpi_trace *t, uint32_t look)
 void tpi_traced_op(tpi_frame *fr, const tp_tensor *y, const tpi_op *op, const void *attrs,
                    int n_in, tp_tensor *const *in)
 {
-    const tp_block *b = fr->f->ctx->blocks;
+    const tp_block *b = fr->f->ctx->caller.blocks;
     const tpi_at at = TPI_AT(y->file, y->line);
     if (op == &tpi_op_stack && b && b->is_loop && !b->counted) {
         tpi_traced_stop(fr, at, TPI_WHY_emits);
@@ -421,8 +421,8 @@ void tpi_traced_return(tpi_frame *fr, tpi_at at, int n, tp_tensor *const *out)
         if (y->name && y->seq >= t->entry)
             tpi_traced_stop(fr, at, TPI_WHY_outside);
     }
-    if (t->ctx->recording != t->recording || t->ctx->training != t->training ||
-        t->ctx->stream != t->stream)
+    if (t->ctx->caller.recording != t->recording || t->ctx->caller.training != t->training ||
+        t->ctx->caller.stream != t->stream)
         tpi_traced_stop(fr, at, TPI_WHY_outside);
     t->stale = t->taped && !t->why && !t->partial && is_stale(fr, at, n, out);
     if ((t->taped && (!t->stale || fr->f->pure.asked)) || n > TPI_MAX_READ)

@@ -529,12 +529,12 @@ void tpi_basic_blocks_make(tpi_flow *w)
         return;
     memset(bs, 0, sizeof *bs);
     w->blocks = bs;
-    const bool recording = ctx->recording;
+    const bool recording = ctx->caller.recording;
     tpi_aside earlier;
     tpi_error_aside(ctx, &earlier);
-    ctx->recording = true;
+    ctx->caller.recording = true;
     const bool ok = make(w, bs);
-    ctx->recording = recording;
+    ctx->caller.recording = recording;
     tpi_forget_error(ctx);
     tpi_error_back(ctx, &earlier);
     if (!ok) {

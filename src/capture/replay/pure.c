@@ -57,8 +57,8 @@ static bool same_aliases(const tpi_flow *w, tp_tensor *const *in)
 /* Is it for such arguments, but for their sizes? */
 static bool is_for_kinds(const tpi_flow *w, int n_in, tp_tensor *const *in)
 {
-    if (w->n_in != n_in || w->recording != w->ctx->recording ||
-        w->training != w->ctx->training || w->stream != w->ctx->stream)
+    if (w->n_in != n_in || w->recording != w->ctx->caller.recording ||
+        w->training != w->ctx->caller.training || w->stream != w->ctx->caller.stream)
         return false;
     for (int i = 0; i < n_in; i++)
         if (!is_of_kind(in[i], &w->externs[w->args[i]]))
@@ -166,7 +166,7 @@ tpi_trace *tpi_pure_begin(tp_function *f, tpi_at at, int n_in, tp_tensor *const 
         return NULL;
     if (w && w->why && w->why != TPI_WHY_memory)
         return NULL;
-    tpi_trace *t = tpi_trace_new(f->ctx, f->ctx->seq, n_in, in);
+    tpi_trace *t = tpi_trace_new(f->ctx, f->ctx->caller.seq, n_in, in);
     for (int i = 0; i < n_in && t && !t->why; i++) {
         t->why = why_not_argument(in[i]);
         t->why_at = at;
@@ -270,7 +270,7 @@ void tpi_pure_end(tp_function *f, tpi_at at, tpi_trace *t, tp_tensor *const *in,
     }
     tpi_flow *w = tpi_flow_find(f, t->n_args, in);
     if (!w && p->n_flows < TPI_MAX_FLOWS) {
-        w = tpi_flow_new(f, t, f->ctx->recording);
+        w = tpi_flow_new(f, t, f->ctx->caller.recording);
         if (w)
             p->flows[p->n_flows++] = w;
     }

@@ -68,7 +68,7 @@ tpi_trace *tpi_relaunch_begin(const tp_function *f, int n_in, tp_tensor *const *
     for (int i = 0; i < n_in; i++)
         if (!(in[i]->flags & TPI_CONTIGUOUS) || tpi_is_wrapped(in[i]))
             return NULL;
-    tpi_trace *t = tpi_trace_new(f->ctx, f->ctx->seq, n_in, in);
+    tpi_trace *t = tpi_trace_new(f->ctx, f->ctx->caller.seq, n_in, in);
     if (t && !(t->launches = tpi_launches_new(f->ctx))) {
         tpi_trace_free(t);
         return NULL;
@@ -461,7 +461,7 @@ bool tpi_relaunch_call(tpi_relaunch *k, tpi_at at, tp_tensor *const *in, int n_o
     TPI_DEFAULT_FLOAT_MODE;
     tp_ctx *ctx = k->w->ctx;
     relaunching r = {.k = k, .l = k->l, .ctx = ctx, .at = at, .in = in};
-    const int32_t mark = ctx->n_owned;
+    const int32_t mark = ctx->caller.n_owned;
     const bool ok = begin(&r) && launch_all(&r) && make_results(&r, out) && may_commit(&r);
     if (ok)
         commit(&r);

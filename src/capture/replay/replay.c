@@ -45,7 +45,7 @@ static void set_extern(replay *r, int i)
 static tpi_unmarked origin_of(const replay *r, const tpi_reg *x)
 {
     tp_tensor *t = x->header;
-    if (x->ext < 0 || !r->ctx->recording)
+    if (x->ext < 0 || !r->ctx->caller.recording)
         return x->of;
     if (t->dtype < TP_F32 || t->flags & TPI_REQUIRES ||
         r->w->externs[x->ext].from == TPI_FROM_MADE)
@@ -378,7 +378,7 @@ static void keep_outputs(replay *r, tpi_basic_block *b)
         x->data = x->buf->data;
         x->stamp = r->bs->call;
         x->made = b->nodes[o->place];
-        if (r->ctx->recording && b->n_edges)
+        if (r->ctx->caller.recording && b->n_edges)
             x->of = join_origins(r, b, o->reads);
     }
 }
@@ -419,7 +419,7 @@ static tp_tensor *result_of(replay *r, const tpi_basic_block *b, int k)
     if (!t)
         return NULL;
     tpi_set_strides(t);
-    if (r->ctx->recording && t->dtype >= TP_F32) {
+    if (r->ctx->caller.recording && t->dtype >= TP_F32) {
         const tpi_unmarked of =
             end < 0 ? join_origins(r, b, b->out[~end].reads) : origin_of(r, x);
         t->from = of.from;
@@ -629,11 +629,7 @@ static bool run(replay *r, int n_out, tp_tensor **out)
 
 void tpi_drop_results(tp_ctx *ctx, int32_t mark, int n_out, tp_tensor **out)
 {
-    while (ctx->n_owned > mark) {
-        tp_tensor *t = ctx->owned[--ctx->n_owned];
-        t->owned_at = -1;
-        tpi_unref(t);
-    }
+    tpi_drop_owned(&ctx->caller, mark);
     for (int i = 0; i < n_out; i++)
         out[i] = NULL;
 }
@@ -641,7 +637,7 @@ void tpi_drop_results(tp_ctx *ctx, int32_t mark, int n_out, tp_tensor **out)
 static replay replay_of(tpi_flow *w, tpi_at at, tp_tensor *const *in)
 {
     return (replay){
-        .w = w, .bs = w->blocks, .ctx = w->ctx, .at = at, .in = in, .seq = w->ctx->seq};
+        .w = w, .bs = w->blocks, .ctx = w->ctx, .at = at, .in = in, .seq = w->ctx->caller.seq};
 }
 
 static bool replay_in(tpi_flow *w, tpi_at at, tp_tensor *const *in, int n_out, tp_tensor **out)
@@ -649,7 +645,7 @@ static bool replay_in(tpi_flow *w, tpi_at at, tp_tensor *const *in, int n_out, t
     TPI_DEFAULT_FLOAT_MODE;
     tp_ctx *ctx = w->ctx;
     replay r = replay_of(w, at, in);
-    const int32_t mark = ctx->n_owned;
+    const int32_t mark = ctx->caller.n_owned;
     begin(&r);
     const bool ok = (tpi_positions_note(ctx, &r.begins) || give_up(&r, at, "out of memory")) &&
                     run(&r, n_out, out) && (may_commit(&r) || give_up(&r, at, "out of memory"));
@@ -779,7 +775,7 @@ tpi_dry *tpi_replay_dry(tp_function *f, tpi_at at, int n_in, tp_tensor *const *i
         tpi_error_aside(ctx, &earlier);
         replay r = replay_of(w, at, in);
         r.dry = d;
-        const int32_t mark = ctx->n_owned;
+        const int32_t mark = ctx->caller.n_owned;
         memset(out, 0, bytes);
         begin(&r);
         d->failed |= !tpi_positions_note(ctx, &r.begins) || !run(&r, n_out, out);

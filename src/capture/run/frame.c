@@ -803,7 +803,7 @@ static void look_traced(tpi_frame *fr, tpi_at at, tp_tensor *t, tpi_look look)
 static void note_effect(tpi_frame *fr, tpi_at at, const tp_tensor *t, tpi_look look)
 {
     const tpi_trace *trace = fr->trace;
-    if (trace && (look == TPI_LOOK_KEEP   ? fr->ctx->n_scopes <= trace->scopes
+    if (trace && (look == TPI_LOOK_KEEP   ? fr->ctx->caller.n_scopes <= trace->scopes
                   : look == TPI_LOOK_MARK ? t->seq < trace->entry
                                           : true))
         tpi_traced_stop(fr, at, TPI_WHY_outside);
@@ -831,7 +831,7 @@ static void frame_answered(tp_ctx *ctx, tpi_at at, const tp_tensor *t, bool trut
     if (fr->n_pending)
         tpi_settle(fr);
     add_look(fr, at, t, TPI_LOOK_TRUTH, truth);
-    const tp_block *b = ctx->blocks;
+    const tp_block *b = ctx->caller.blocks;
     if (ctx->frame)
         fr->at->by_block = b && b->at.file == at.file && b->at.line == at.line;
     if (fr->trace && ctx->frame)

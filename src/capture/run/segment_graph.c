@@ -297,7 +297,7 @@ void tpi_segment_build(tpi_segment *s, tpi_frame *fr, int from)
     b.symbols = tpi_take(&ctx->mem, symbols);
     bool ok = b.g && b.inputs && b.nodes && b.symbols && tp_scope_begin(ctx) == TP_OK;
     if (ok) {
-        ctx->recording = true;
+        ctx->caller.recording = true;
         memset(b.nodes, 0, nodes);
         ok = add_nodes(&b);
         const int64_t before = fr->f->stats.compilations;

@@ -86,7 +86,7 @@ static void mark_crossing(tpi_frame *fr)
 /* Going back: a value is alive when somebody holds it, or what was recorded from it is alive. */
 static void mark_needed(tpi_frame *fr)
 {
-    const bool turns = fr->has_turns || fr->f->ctx->blocks;
+    const bool turns = fr->has_turns || fr->f->ctx->caller.blocks;
     for (int i = fr->n_pending - 1; i >= 0; i--) {
         tpi_pending *p = &fr->pending[i];
         if (p->step->kind == TPI_STEP_ASSIGN) {
@@ -308,7 +308,7 @@ void tpi_settle(tpi_frame *fr)
     bool cut = true;
     if (fr->n_pending && !fr->settling) {
         tpi_frame_head *frame = ctx->frame;
-        const bool recording = ctx->recording;
+        const bool recording = ctx->caller.recording;
         fr->settling = true;
         ctx->frame = NULL;
         fr->ended = cut = tpi_step_cut(ctx, fr->at);
@@ -328,7 +328,7 @@ void tpi_settle(tpi_frame *fr)
             if (fr->pending[i].value)
                 release(fr, i);
         }
-        ctx->recording = recording;
+        ctx->caller.recording = recording;
         ctx->frame = frame;
         fr->settling = false;
     }

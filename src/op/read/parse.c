@@ -206,13 +206,13 @@ static tp_tensor *computed(tpi_reader *P, const tpi_op *op, text_tail *t)
         return block(P, op, attrs, t);
     if (!check(P, op, P->in.n, P->in.v, attrs, t))
         return NULL;
-    P->ctx->recording = !t->constant;
+    P->ctx->caller.recording = !t->constant;
     tp_tensor *node =
         op == &tpi_op_assign
             ? assign(P, t)
             : tpi_graph_node(P->g, t->at, op, P->in.n, P->in.v, op->attrs_size ? attrs : NULL,
                              t->type.dtype, t->type.rank, t->type.shape);
-    P->ctx->recording = true;
+    P->ctx->caller.recording = true;
     if (node && node->status != TP_OK) {
         tpi_read_no_memory(P);
         return NULL;
@@ -233,10 +233,10 @@ static tp_tensor *param(tpi_reader *P, text_tail *t)
     }
     if (!tail(P, t))
         return NULL;
-    P->ctx->recording = !t->constant;
+    P->ctx->caller.recording = !t->constant;
     tp_tensor *node =
         tpi_body_param(P->g->body, t->at, t->type.dtype, t->type.rank, t->type.shape, NULL);
-    P->ctx->recording = true;
+    P->ctx->caller.recording = true;
     if (node->status != TP_OK) {
         tpi_read_no_memory(P);
         return NULL;
@@ -450,11 +450,11 @@ static tp_tensor *block(tpi_reader *P, const tpi_op *op, void *attrs, const text
             const char *const p = P->p, *const line_start = P->line_start;
             const int line = P->line;
             P->p = head.p, P->line_start = head.line_start, P->line = head.line;
-            P->ctx->recording = !t->constant;
+            P->ctx->caller.recording = !t->constant;
             if (check(P, op, n, in, attrs, t))
                 node = tpi_graph_node(P->g, t->at, op, n, in, attrs, t->type.dtype,
                                       t->type.rank, t->type.shape);
-            P->ctx->recording = true;
+            P->ctx->caller.recording = true;
             P->p = p, P->line_start = line_start, P->line = line;
         }
     } else {
@@ -556,8 +556,8 @@ tp_graph *tpi_parse(tp_ctx *ctx, tpi_at at, const char *what, const char *text,
     if (tp_scope_begin(ctx) != TP_OK)
         return NULL;
     const tpi_paused around = tpi_pause(ctx, at);
-    const bool recording = ctx->recording;
-    ctx->recording = true;
+    const bool recording = ctx->caller.recording;
+    ctx->caller.recording = true;
     P.g = P.root = tp_graph_new(ctx);
     P.scratch = tpi_take(&ctx->mem, size_bytes + 1);
     if (!P.g || !P.scratch)
@@ -567,7 +567,7 @@ tp_graph *tpi_parse(tp_ctx *ctx, tpi_at at, const char *what, const char *text,
     tpi_give_back(&ctx->mem, P.scratch, size_bytes + 1);
     tpi_nodes_free(&P.in);
     tpi_nodes_free(&P.cells);
-    ctx->recording = recording;
+    ctx->caller.recording = recording;
     if (P.failed) {
         tp_graph_free(P.root);
         P.root = NULL;
