@@ -16,7 +16,7 @@ set(tapir_hot_sources
   capture/function capture/pace capture/record/launches capture/record/tree
   capture/replay/pure capture/replay/relaunch capture/replay/replay capture/run/direct capture/run/frame capture/run/segment
   capture/run/settle
-  core/copy core/create core/ctx core/dtype core/fail core/scope core/tensor
+  core/copy core/create core/ctx core/dtype core/fail core/owner core/tensor
   grad/sweep grad/sweep_call grad/sweep_go
   grad/sweep_products grad/sweep_ranges grad/sweep_rule
   ir/collect ir/graph ir/outer

@@ -39,16 +39,58 @@ TP_API tp_batch_block tp_batch_begin(tp_ctx *tp);
 TP_API bool tp_batch_next(tp_batch_block *b);
 TP_API void tp_batch_left(tp_batch_block *b);
 
+/* Runs body(user, i) for each i from 0 to below n, as
+ *
+ *     tp_batch (tp)
+ *         for (int64_t i = 0; i < n; i++)
+ *             body(user, i);
+ *
+ * does, with the same bits; but a sample that looks at a value (tp_item, tp_truth, tp_read, tp_if and tp_while on tensors, ...)
+ * waits, and the next ones run meanwhile. When all of them wait, or have ended, what waits is computed together, and they go
+ * on from where they are. So bodies that decide by values, loop until something is reached, or recurse, are batched too:
+ *
+ *     static void refine(void *user, int64_t i)
+ *     {
+ *         model *m = user;
+ *         tp_tensor *h = m->start[i];
+ *         for (int step = 0; step < 50 && tp_truth(tp_gt(error_of(m, h), m->small)); step++)
+ *             h = better(m, h);
+ *         m->result[i] = h;
+ *     }
+ *
+ * Each body runs on a stack of its own, of 512 KB, at most 1,024 of them at a time; others begin when these end. Tensors that
+ * it leaves to the open scope are in the scope that was open at the call. What a body does to what others see waits until all
+ * samples before it have ended: tp_backward, tp_zero_grad, a hook, a mark or name of a tensor from outside, running a graph,
+ * saving, and a draw of random numbers. A body may choose a stream of its own by tp_random_stream: its draws wait for nobody,
+ * and another sample's draws from it fail (TP_E_STATE). What is set by tp_random_stream, tp_recording and tp_training holds
+ * until the body ends. An error tells the number of the sample behind its text; others go on.
+ *
+ * Between its looks a body must not count on what other samples have done or will do: C variables they share, locks it holds,
+ * files, errno. An op on another sample's tensor and an assignment of a variable from outside fail (TP_E_STATE), and so does
+ * what makes more than 16 million tensors in one sample (TP_E_LIMIT). A body left by longjmp ends them all: the others are not
+ * gone on with. No C++ exception may leave a body.
+ *
+ * In a sample, in the body of a captured function, where tp_trap_nan is on, and by TAPIR_FIBERS=0, samples run one after the
+ * other; TAPIR_FIBERS=reverse has the last one go on first, to find bodies that share what they must not.
+ * TP_OK, also where samples failed; TP_E_NULL: no context, or no body; TP_E_VALUE: n is negative, or 2^31 - 1 or more;
+ * TP_E_MEMORY: some bodies did not run. */
+typedef void (*tp_sample_body)(void *user, int64_t sample);
+TP_FN(tp_status, tp_batch_each, tp_ctx *tp, int64_t n, tp_sample_body body, void *user);
+#define tp_batch_each(...) tp_batch_each_at(TP_PLACE, __VA_ARGS__)
+
 /* Computes what waits before it would have more than so many bytes of results (256 MiB at first); returns what it was
  * before. 0, and 0 returned: no context. */
 TP_API size_t tp_batch_budget(tp_ctx *tp, size_t bytes);
 
 /* Of all blocks of the context so far. */
 typedef struct tp_batch_counts {
-    int64_t ops;     /* and calls that waited, but for what only looks at memory in another way */
+    int64_t ops; /* and calls that waited, but for what only looks at memory in another way */
     int64_t kernels; /* as so many they were computed, a call's program being one */
     int64_t alone;   /* of these, for a single op */
-    int64_t least;   /* while tp_batch_measure was on: kernels, however good the order */
+    int64_t
+        samples; /* bodies that tp_batch_each began, but for those that just ran one after the other */
+    int64_t waits; /* of samples while others went on */
+    int64_t least; /* while tp_batch_measure was on: kernels, however good the order */
 } tp_batch_counts;
 TP_API tp_batch_counts tp_batch_counts_of(const tp_ctx *tp);
 

@@ -247,3 +247,18 @@ void tpi_mem_done(tpi_mem *m)
     }
     m->chunks = NULL;
 }
+
+char *tpi_strdup(tpi_mem *m, const char *text)
+{
+    const size_t size = strlen(text) + 1;
+    char *copy = tpi_take(m, size);
+    if (copy)
+        memcpy(copy, text, size);
+    return copy;
+}
+
+void tpi_strfree(tpi_mem *m, char *text)
+{
+    if (text)
+        tpi_give_back(m, text, strlen(text) + 1);
+}

@@ -86,5 +86,8 @@ void *tpi_resize(tpi_mem *m, void *p, size_t old_size, size_t new_size);
 /* A list of *size elements with room for one more than n: v itself, or v grown, and *size too. NULL
  * leaves both as they were. */
 void *tpi_grow(tpi_mem *m, void *v, int n, int *size, size_t each);
+/* A copy of the text, NULL when there is none; and its end. */
+char *tpi_strdup(tpi_mem *m, const char *text);
+void tpi_strfree(tpi_mem *m, char *text);
 
 #endif

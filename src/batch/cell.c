@@ -159,9 +159,9 @@ static void watch_answered(tp_ctx *ctx, tpi_at at, const tp_tensor *t, bool trut
     (void)ctx, (void)at, (void)t, (void)truth;
 }
 
-static void watch_before_error(tp_ctx *ctx)
+static void watch_before_error(tp_ctx *ctx, bool asks)
 {
-    (void)ctx;
+    (void)ctx, (void)asks;
 }
 
 static void watch_leave(tp_ctx *ctx)

@@ -81,6 +81,8 @@ void tpi_unit_run(tpi_queue *w, int32_t unit)
         run_calls(w, 1, &unit);
         return;
     }
+    const int32_t sample = ctx->caller.sample;
+    ctx->caller.sample = u->sample; /* errors tell it */
     if (u->n_in > FEW)
         in = tpi_take(&ctx->mem, bytes);
     if (in)
@@ -89,6 +91,7 @@ void tpi_unit_run(tpi_queue *w, int32_t unit)
         tpi_waiting_fail(u->y, tpi_no_memory(ctx, TPI_AT(u->y->file, u->y->line), u->op->name));
     if (in && in != few)
         tpi_give_back(&ctx->mem, in, bytes);
+    ctx->caller.sample = sample;
 }
 
 typedef struct group {

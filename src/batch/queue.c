@@ -1,6 +1,5 @@
 /* tp_batch: what op calls, looks and assignments are in a queue. */
-#include "batch/queue.h"
-
+#include "batch/each.h"
 #include "core/variable.h"
 #include "tapir/batching.h"
 
@@ -55,38 +54,51 @@ static tp_tensor *wait(tpi_queue *w, const tpi_infer *q, bool requires)
     return failed;
 }
 
-static void queue_before_error(tp_ctx *ctx)
+/* After a longjmp out of a sample there may be no queue any more. */
+static bool is_over(tp_ctx *ctx, tpi_queue *w)
+{
+    if (tpi_samples_left(w))
+        tpi_samples_give_up(w);
+    return !ctx->frame;
+}
+
+static void queue_before_error(tp_ctx *ctx, bool asks)
 {
     tpi_queue *w = (tpi_queue *)ctx->frame;
-    if (w->may_fail)
-        tpi_queue_flush(w);
+    if (!is_over(ctx, w) && w->may_fail)
+        tpi_queue_settle(w, !asks);
 }
 
 static tp_tensor *queue_apply(tp_ctx *ctx, tpi_at at, const tpi_op *op, int n_in,
                               tp_tensor *const *in, const void *attrs, bool requires)
 {
     tpi_queue *w = (tpi_queue *)ctx->frame;
+    tp_tensor *failed = is_over(ctx, w) ? NULL : tpi_samples_refuse(w, at, op->name, n_in, in);
+    if (failed)
+        return failed;
+    if (!ctx->frame)
+        return tpi_apply_now(ctx, at, op, n_in, in, attrs);
     if (ctx->trap_nan || any_wrapped(n_in, in)) {
-        tpi_queue_flush(w);
+        tpi_queue_settle(w, false);
         return tpi_apply_now(ctx, at, op, n_in, in, attrs);
     }
     if (op->kind == TPI_EFFECT) /* which fails where an operand has */
-        queue_before_error(ctx);
+        queue_before_error(ctx, true);
     if (comes_now(w, op, n_in, in))
         return tpi_apply_now(ctx, at, op, n_in, in, attrs);
     tpi_infer q = {.op = op, .at = at, .ctx = ctx, .n_in = n_in, .in = in, .attrs = attrs};
-    tp_tensor *failed = tpi_infer_op(&q);
+    failed = tpi_infer_op(&q);
     if (failed)
         return failed;
     const bool known = has_known_index(&q);
     if (known && !tpi_indices_in_range(in, attrs)) { /* it is told at once */
-        tpi_queue_flush(w);
+        tpi_queue_settle(w, false);
         return tpi_apply_now(ctx, at, op, n_in, in, attrs);
     }
     w->may_fail |= tpi_may_refuse(op) && !known;
     tp_tensor *y = wait(w, &q, requires);
     if (w->bytes > ctx->batch_budget)
-        tpi_queue_flush(w);
+        tpi_queue_settle(w, true);
     return y;
 }
 
@@ -99,8 +111,13 @@ static bool queue_wait(tp_ctx *ctx, const tpi_cell_side *s, tp_tensor *const *in
 static bool queue_call(tp_ctx *ctx, const tpi_function_call *call)
 {
     tpi_queue *w = (tpi_queue *)ctx->frame;
-    if (ctx->trap_nan || any_wrapped(call->n_in, call->in))
+    if (is_over(ctx, w) || ctx->trap_nan || any_wrapped(call->n_in, call->in))
         return false;
+    tp_tensor *failed = tpi_samples_refuse(w, call->at, call->name, call->n_in, call->in);
+    if (failed) {
+        tpi_fail_all(failed, call->n_out, call->out);
+        return true;
+    }
     tpi_batch_cell *c = tpi_cell_of(ctx, call);
     tp_tensor *y[2 * TPI_CELL_MOST], *in[TPI_CELL_MOST];
     if (!c)
@@ -113,7 +130,7 @@ static bool queue_call(tp_ctx *ctx, const tpi_function_call *call)
     for (int i = 0; i < c->n_out; i++)
         call->out[i] = ok ? y[i] : tpi_no_memory(ctx, call->at, call->name);
     if (w->bytes > ctx->batch_budget)
-        tpi_queue_flush(w);
+        tpi_queue_settle(w, true);
     return true;
 }
 
@@ -121,25 +138,51 @@ static bool queue_call(tp_ctx *ctx, const tpi_function_call *call)
 static tp_tensor *queue_assign(tpi_at at, tp_tensor *var, tp_tensor *value)
 {
     tpi_queue *w = (tpi_queue *)var->ctx->frame;
-    tp_tensor *failed = tpi_refuse_assign(at, var, value);
+    tp_tensor *failed = is_over(var->ctx, w) ? NULL : tpi_samples_refuse_assign(w, at, var);
+    if (!failed)
+        failed = tpi_refuse_assign(at, var, value);
     if (failed)
         return failed;
     var->ctx->looks++;
-    tpi_queue_flush(w);
+    if (var->ctx->frame)
+        tpi_queue_settle(w, false);
     return value->status == TP_OK ? tpi_assign_concrete(at, var, value) : value;
 }
 
 /* ---- looks --------------------------------------------------------------------------------------------------------- */
 
+/* Is it seen by other samples, or of what others do? */
+static bool takes_turn(const tpi_queue *w, const tp_tensor *t, tpi_look look)
+{
+    if (look == TPI_LOOK_MARK)
+        return t && tpi_samples_share(w, t);
+    return look == TPI_LOOK_EFFECT || (!t && look < TPI_LOOK_EFFECT);
+}
+
 static void queue_look(tp_ctx *ctx, tpi_at at, const tp_tensor *t, tpi_look look)
 {
     tpi_queue *w = (tpi_queue *)ctx->frame;
     (void)at;
-    if (look == TPI_LOOK_SYMBOL)
+    if (look == TPI_LOOK_SYMBOL || is_over(ctx, w))
         return;
     ctx->looks++;
+    if (takes_turn(w, t, look))
+        tpi_samples_take_turn(w);
     if (look < TPI_LOOK_EFFECT && (!t || tpi_unit_of(w, t) >= 0 || t->flags & TPI_VARIABLE))
-        tpi_queue_flush(w);
+        tpi_queue_settle(w, false);
+}
+
+static void queue_take_turn(tp_ctx *ctx)
+{
+    tpi_queue *w = (tpi_queue *)ctx->frame;
+    if (!is_over(ctx, w))
+        tpi_samples_take_turn(w);
+}
+
+static tp_tensor *queue_refuse_draw(tp_ctx *ctx, tpi_at at)
+{
+    tpi_queue *w = (tpi_queue *)ctx->frame;
+    return is_over(ctx, w) ? NULL : tpi_samples_refuse_draw(w, at);
 }
 
 static void queue_answered(tp_ctx *ctx, tpi_at at, const tp_tensor *t, bool truth)
@@ -147,7 +190,7 @@ static void queue_answered(tp_ctx *ctx, tpi_at at, const tp_tensor *t, bool trut
     (void)ctx, (void)at, (void)t, (void)truth;
 }
 
-static void close_queue(tpi_queue *w)
+void tpi_queue_close(tpi_queue *w)
 {
     tp_ctx *ctx = w->ctx;
     tpi_queue_flush(w);
@@ -155,11 +198,15 @@ static void close_queue(tpi_queue *w)
     tpi_queue_free(w);
 }
 
+/* What was left by longjmp. */
 static void queue_leave(tp_ctx *ctx)
 {
     tpi_queue *w = (tpi_queue *)ctx->frame;
-    w->running = false; /* of what was left by longjmp */
-    close_queue(w);
+    w->running = false;
+    if (w->samples)
+        tpi_samples_give_up(w);
+    if (ctx->frame)
+        tpi_queue_close(w);
 }
 
 static const tpi_frame_rules rules = {.apply = queue_apply,
@@ -167,6 +214,8 @@ static const tpi_frame_rules rules = {.apply = queue_apply,
                                       .call = queue_call,
                                       .wait = queue_wait,
                                       .assign = queue_assign,
+                                      .take_turn = queue_take_turn,
+                                      .refuse_draw = queue_refuse_draw,
                                       .look = queue_look,
                                       .answered = queue_answered,
                                       .before_error = queue_before_error,
@@ -174,19 +223,29 @@ static const tpi_frame_rules rules = {.apply = queue_apply,
 
 /* ---- the block ------------------------------------------------------------------------------------------------------ */
 
+tpi_queue *tpi_queue_of(const tp_ctx *ctx)
+{
+    return ctx->frame && ctx->frame->rules == &rules ? (tpi_queue *)ctx->frame : NULL;
+}
+
+tpi_queue *tpi_queue_open(tp_ctx *ctx)
+{
+    tpi_queue *w = tpi_take(&ctx->mem, sizeof *w);
+    if (!w)
+        return NULL;
+    *w = (tpi_queue){.head = {&rules}, .ctx = ctx};
+    tpi_queue_clear(w);
+    ctx->frame = &w->head;
+    return w;
+}
+
 tp_batch_block tp_batch_begin(tp_ctx *tp)
 {
     tp_batch_block b = {.tp = tp};
     if (!tp || tp->frame)
         return b;
     TPI_ALONE_OR(tp, TPI_AT(NULL, 0), "tp_batch", b);
-    tpi_queue *w = tpi_take(&tp->mem, sizeof *w);
-    if (!w)
-        return b;
-    *w = (tpi_queue){.head = {&rules}, .ctx = tp};
-    tpi_queue_clear(w);
-    tp->frame = &w->head;
-    b.queue = w;
+    b.queue = tpi_queue_open(tp);
     return b;
 }
 
@@ -206,7 +265,7 @@ void tp_batch_left(tp_batch_block *b)
     if (!b)
         return;
     if (b->tp && b->queue && (void *)b->tp->frame == b->queue)
-        close_queue(b->queue);
+        tpi_queue_close(b->queue);
     b->queue = NULL;
 }
 

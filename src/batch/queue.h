@@ -14,6 +14,8 @@
 #include "batch/cell.h"
 #include "op/waiting.h"
 
+typedef struct tpi_samples tpi_samples; /* batch/each.h */
+
 typedef struct tpi_queue_unit {
     tp_tensor *y;     /* one reference; NULL: the unit is done, or nobody wants its value */
     const tpi_op *op; /* NULL: a call, by this program: */
@@ -25,6 +27,7 @@ typedef struct tpi_queue_unit {
     int32_t height;      /* of units; views are as high as what they look at */
     int32_t waits;       /* operands without a value */
     int32_t user;        /* the first operand that is y, in the list; -1: none */
+    int32_t sample;      /* of a tp_batch_each, from 1; 0: none */
     int32_t next_ready;  /* of its signature; -1: none */
     bool view;
 } tpi_queue_unit;
@@ -50,6 +53,7 @@ typedef struct tpi_unit_signature {
 typedef struct tpi_queue {
     tpi_frame_head head;
     tp_ctx *ctx;
+    tpi_samples *samples; /* of a tp_batch_each, or NULL */
     uint32_t
         serial; /* of tensors that wait in it (tp_tensor.frame); their number is that of the unit */
     int32_t n, n_operands, n_signatures;
@@ -70,6 +74,13 @@ static inline int32_t tpi_unit_of(const tpi_queue *w, const tp_tensor *t)
 {
     return t->flags & TPI_LAZY && t->frame == w->serial ? t->number : -1;
 }
+
+/* queue.c. Opens one in the context; NULL: no memory. */
+tpi_queue *tpi_queue_open(tp_ctx *ctx);
+/* Computes what waits first. */
+void tpi_queue_close(tpi_queue *w);
+/* The one that is open there; NULL: none is. */
+tpi_queue *tpi_queue_of(const tp_ctx *ctx);
 
 /* units.c. Adds a unit whose result is y; false: no memory, and there is none. */
 bool tpi_queue_add(tpi_queue *w, const tpi_infer *q, tp_tensor *y, bool view);

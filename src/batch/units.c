@@ -215,6 +215,7 @@ bool tpi_queue_add(tpi_queue *w, const tpi_infer *q, tp_tensor *y, bool view)
                           .first = w->n_operands,
                           .signature = view ? -1 : signature_of(w, &c),
                           .user = -1,
+                          .sample = w->ctx->caller.sample,
                           .next_ready = -1,
                           .view = view};
     add_operands(w, u, q->in);
@@ -238,6 +239,7 @@ bool tpi_queue_add_call(tpi_queue *w, const tpi_cell_side *s, tp_tensor *const *
                           .first = w->n_operands,
                           .signature = signature_of(w, &c),
                           .user = -1,
+                          .sample = w->ctx->caller.sample,
                           .next_ready = -1};
     add_operands(w, u, in);
     tpi_ref(y[0]);

@@ -58,7 +58,7 @@ static void function_free(tpi_owned *o)
     tpi_shared_free(f);
     tpi_give_back(&ctx->mem, fr->pending, (size_t)fr->pending_size * sizeof *fr->pending);
     tpi_give_back(&ctx->mem, fr->operands, (size_t)fr->operands_size * sizeof *fr->operands);
-    tpi_strfree(ctx, f->name);
+    tpi_strfree(&ctx->mem, f->name);
     tpi_give_back(&ctx->mem, f, sizeof *f);
 }
 
@@ -127,7 +127,7 @@ tp_function *tp_function_new_at(const char *file, int line, tp_ctx *tp, const ch
     f->serial = (int64_t)tp->caller.seq++;
     f->forward.top.number = f->backward.top.number = -1;
     f->forward.top.cut = f->backward.top.cut = true;
-    f->name = tpi_strdup(tp, name);
+    f->name = tpi_strdup(&tp->mem, name);
     if (!f->name) {
         tpi_give_back(&tp->mem, f, sizeof *f);
         tpi_no_memory(tp, at, what);
@@ -326,8 +326,6 @@ static void settle(const running *r)
     tp_function *f = r->f;
     if (r->looked)
         *r->looked |= f->ctx->looks != r->looks;
-    if (f->ctx->frame && !tpi_frame_of(f->ctx)) /* what waits in a tp_batch may fail */
-        f->ctx->frame->rules->before_error(f->ctx);
     if (r->captured) {
         tpi_frame_close(&f->frame, r->at, r->n_out, r->out);
         f->frame.trace = NULL;

@@ -209,8 +209,8 @@ typedef struct tpi_frame_rules {
     void (*look)(tp_ctx *ctx, tpi_at at, const tp_tensor *t, tpi_look look);
     /* What tp_truth of t answered. */
     void (*answered)(tp_ctx *ctx, tpi_at at, const tp_tensor *t, bool truth);
-    /* Computes what is pending if it may fail: before an error is made or asked for. */
-    void (*before_error)(tp_ctx *ctx);
+    /* Computes what is pending if it may fail: before an error is made, or C asks for one. */
+    void (*before_error)(tp_ctx *ctx, bool asks);
     /* Ends the frame of a body that never returned. */
     void (*leave)(tp_ctx *ctx);
 } tpi_frame_rules;
@@ -568,10 +568,6 @@ static inline bool tpi_may_write(const tp_tensor *variable)
 /* Records op, operands (a reference each) and a copy of the attributes; false: no memory. */
 bool tpi_record(tp_tensor *t, const tpi_op *op, int n_in, tp_tensor *const *in,
                 const void *attrs, size_t attrs_size);
-
-/* A copy of `text` from the context's memory, NULL when there is none. */
-char *tpi_strdup(tp_ctx *ctx, const char *text);
-void tpi_strfree(tp_ctx *ctx, char *text);
 
 void tpi_object_add(tp_ctx *ctx, tpi_owned *o, void (*free)(tpi_owned *o));
 void tpi_object_remove(tpi_owned *o);

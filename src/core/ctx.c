@@ -89,8 +89,8 @@ tp_ctx *tp_open(const tp_options *opt)
                          .error = &c->nil_error,
                          .owned_at = -1};
     if (opt) {
-        c->cache_dir = opt->cache_dir ? tpi_strdup(c, opt->cache_dir) : NULL;
-        c->compiler = opt->compiler ? tpi_strdup(c, opt->compiler) : NULL;
+        c->cache_dir = opt->cache_dir ? tpi_strdup(&c->mem, opt->cache_dir) : NULL;
+        c->compiler = opt->compiler ? tpi_strdup(&c->mem, opt->compiler) : NULL;
         if ((opt->cache_dir && !c->cache_dir) || (opt->compiler && !c->compiler)) {
             tp_close(c);
             return NULL;
@@ -139,8 +139,8 @@ void tp_close(tp_ctx *tp)
     while (tp->allocs.next != &tp->allocs)
         tp_free(tp, tp->allocs.next + 1);
     tpi_heads_free(tp);
-    tpi_strfree(tp, tp->cache_dir);
-    tpi_strfree(tp, tp->compiler);
+    tpi_strfree(&tp->mem, tp->cache_dir);
+    tpi_strfree(&tp->mem, tp->compiler);
     tpi_pool_close(&tp->mem, tp->pool);
     tpi_caller_free(tp, &tp->caller);
     tpi_give_back(&tp->mem, tp->late, (size_t)tp->late_size * sizeof *tp->late);
@@ -223,21 +223,6 @@ void tp_free(tp_ctx *tp, void *p)
     h->next->prev = h->prev;
     h->prev->next = h->next;
     tpi_give_back(&tp->mem, h, sizeof *h + h->size);
-}
-
-char *tpi_strdup(tp_ctx *ctx, const char *text)
-{
-    const size_t size = strlen(text) + 1;
-    char *copy = tpi_take(&ctx->mem, size);
-    if (copy)
-        memcpy(copy, text, size);
-    return copy;
-}
-
-void tpi_strfree(tp_ctx *ctx, char *text)
-{
-    if (text)
-        tpi_give_back(&ctx->mem, text, strlen(text) + 1);
 }
 
 void tpi_object_add(tp_ctx *ctx, tpi_owned *o, void (*free)(tpi_owned *o))

@@ -50,7 +50,7 @@ void tpi_dims_free(tpi_dims *d)
         return;
     tpi_mem *mem = &d->ctx->mem;
     for (int i = 0; i < d->n_atoms; i++)
-        tpi_strfree(d->ctx, d->atoms[i].name);
+        tpi_strfree(&d->ctx->mem, d->atoms[i].name);
     for (int i = 0; i < d->n_exprs; i++)
         tpi_give_back(mem, d->exprs[i].terms, (size_t)d->exprs[i].n * sizeof(term));
     tpi_give_back(mem, d->atoms, (size_t)d->atoms_size * sizeof *d->atoms);
@@ -336,7 +336,7 @@ int64_t tpi_dim_symbol_of(tpi_dims *d, const char *name, size_t len)
     char copy[MAX_NAME + 1];
     memcpy(copy, name, len);
     copy[len] = 0;
-    char *kept = tpi_strdup(d->ctx, copy);
+    char *kept = tpi_strdup(&d->ctx->mem, copy);
     if (!kept)
         return TPI_NO_DIM;
     d->atoms[d->n_atoms] = (atom){.name = kept, .symbol = d->n_symbols, .weight = 1};

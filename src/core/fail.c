@@ -30,13 +30,22 @@ static void write_text(char *out, size_t size, tpi_at at, const char *what, cons
         tpi_vprint(out + n, size - (size_t)n, fmt, ap);
 }
 
+/* Of a tp_batch_each. */
+static void add_sample(char *text, size_t size, int32_t sample)
+{
+    const size_t n = strlen(text);
+    snprintf(text + n, size - n, " (sample %d)", (int)sample);
+}
+
 static tp_tensor *born(tp_ctx *ctx, tpi_at at, const char *what, tp_status status, bool tensor,
                        const char *fmt, va_list ap)
 {
     if (ctx && ctx->frame)
-        ctx->frame->rules->before_error(ctx); /* an older op may have failed first */
+        ctx->frame->rules->before_error(ctx, false); /* an older op may have failed first */
     char text[TPI_ERROR_TEXT];
     write_text(text, sizeof text, at, what, fmt, ap);
+    if (ctx && ctx->caller.sample)
+        add_sample(text, sizeof text, ctx->caller.sample - 1);
     if (!ctx || !ctx->attempts)
         tpi_log(TPI_LOG_error, "%s", text);
     if (!ctx)
@@ -151,27 +160,27 @@ tp_tensor *tpi_refuse_operand(tp_ctx *ctx, tpi_at at, const char *what, int i,
 }
 
 /* Whether a pending op failed shows when it has run. */
-static void settle(const tp_ctx *tp)
+static void settle(const tp_ctx *tp, bool asks)
 {
     if (tp && tp->frame)
-        tp->frame->rules->before_error((tp_ctx *)tp);
+        tp->frame->rules->before_error((tp_ctx *)tp, asks);
 }
 
 tp_status tp_error(const tp_ctx *tp)
 {
-    settle(tp);
+    settle(tp, true);
     return tp ? tp->status : TP_E_NULL;
 }
 
 const char *tp_error_message(const tp_ctx *tp)
 {
-    settle(tp);
+    settle(tp, true);
     return tp ? tp->error : "the context is NULL";
 }
 
 void tpi_forget_error(tp_ctx *ctx)
 {
-    settle(ctx);
+    settle(ctx, false);
     ctx->status = TP_OK;
     ctx->error[0] = 0;
 }

@@ -184,7 +184,7 @@ static void bury(tp_ctx *ctx, tp_tensor *t)
     tpi_give_back(&ctx->mem, t->in, t->block_size);
     tpi_buf_unref(ctx, t->buf);
     if (t->name)
-        tpi_strfree(ctx, t->name);
+        tpi_strfree(&ctx->mem, t->name);
     if (t->error && --t->error->refs == 0)
         tpi_give_back(&ctx->mem, t->error, sizeof *t->error);
     give_head_back(ctx, t);

@@ -11,7 +11,7 @@
 static void settle_errors(const tp_tensor *t)
 {
     if (tpi_is_live(t) && t->ctx && t->ctx->frame && t->flags & TPI_LAZY)
-        t->ctx->frame->rules->before_error(t->ctx);
+        t->ctx->frame->rules->before_error(t->ctx, true);
 }
 
 bool(tp_failed)(const tp_tensor *t)

@@ -26,7 +26,7 @@ static tp_tensor *make_variable(tpi_at at, const char *what, tp_tensor *init, co
     tp_tensor *t = tpi_tensor(ctx, at, (tp_dtype)init->dtype, init->rank, init->shape);
     if (!t || !tpi_tensor_alloc(t))
         return tpi_no_memory(ctx, at, what);
-    t->name = tpi_strdup(ctx, name);
+    t->name = tpi_strdup(&ctx->mem, name);
     if (!t->name)
         return tpi_no_memory(ctx, at, what);
     tpi_copy_out(init, t->data);
@@ -65,10 +65,10 @@ const char *(tp_name_of)(const tp_tensor *t)
 
 bool tpi_set_name(tp_tensor *t, const char *name)
 {
-    char *copy = tpi_strdup(t->ctx, name);
+    char *copy = tpi_strdup(&t->ctx->mem, name);
     if (!copy)
         return false;
-    tpi_strfree(t->ctx, t->name);
+    tpi_strfree(&t->ctx->mem, t->name);
     t->name = copy;
     return true;
 }

@@ -82,7 +82,7 @@ static void graph_free(tpi_owned *o)
     for (int i = 0; i < g->lifted_size; i++)
         tpi_unref(g->lifted[i].concrete);
     for (int i = 0; i < g->n_strings; i++)
-        tpi_strfree(ctx, g->strings[i]);
+        tpi_strfree(&ctx->mem, g->strings[i]);
     tpi_give_back(&ctx->mem, g->strings, (size_t)g->n_strings * sizeof *g->strings);
     tpi_graph_free_outputs(g);
     tpi_give_back(&ctx->mem, g->equations, (size_t)g->equations_size * sizeof *g->equations);
@@ -320,7 +320,7 @@ tp_status tpi_graph_name(tp_graph *g, tp_tensor *node, const char *name)
         g->named = v;
         g->named_size = size;
     }
-    node->name = tpi_strdup(g->ctx, name);
+    node->name = tpi_strdup(&g->ctx->mem, name);
     if (!node->name)
         return TP_E_MEMORY;
     *named_slot(g->named, g->named_size, name, len) = node;

@@ -15,7 +15,7 @@ static void free_state(tpi_owned *o)
     tp_state *s = (tp_state *)o;
     tpi_mem *mem = &s->ctx->mem;
     for (int i = 0; i < s->n; i++) {
-        tpi_strfree(s->ctx, s->entries[i].name);
+        tpi_strfree(&s->ctx->mem, s->entries[i].name);
         if (s->entries[i].t)
             tpi_unref(s->entries[i].t);
     }
@@ -71,7 +71,7 @@ static tp_status add(tpi_at at, const char *what, tp_state *s, const char *name,
         return status;
     tpi_state_entry *v = tpi_grow(&s->ctx->mem, s->entries, s->n, &s->size, sizeof *v);
     s->entries = v ? v : s->entries;
-    e.name = v ? tpi_strdup(s->ctx, name) : NULL;
+    e.name = v ? tpi_strdup(&s->ctx->mem, name) : NULL;
     if (!e.name)
         return (tp_status)tpi_no_memory(s->ctx, at, what)->status;
     if (e.t)

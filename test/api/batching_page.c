@@ -114,9 +114,41 @@ static double train(bool cells, bool batched)
     return last;
 }
 
+typedef struct roots {
+    tp_tensor *of[N], *root[N];
+} roots;
+
+/* Newton's method for the square root of each; how many steps it takes is told by its values. */
+static void find_root(void *user, int64_t i)
+{
+    roots *r = user;
+    tp_tensor *x = r->of[i];
+    while (tp_truth(tp_gt(tp_abs(tp_sub(tp_square(x), r->of[i])), 1e-9)))
+        x = tp_mul(tp_add(x, tp_div(r->of[i], x)), 0.5);
+    r->root[i] = x;
+}
+
+/* The roots of 1, 4, 9, ...; false: they are not. */
+static bool finds_roots(void)
+{
+    enum { n = N };
+    tp_ctx *tp = tp_open(NULL);
+    roots r;
+    bool good = true;
+    for (int i = 0; i < n; i++)
+        r.of[i] = tp_scalar(tp, TP_F64, (i + 1) * (i + 1));
+    tp_batch_each(tp, n, find_root, &r);
+    for (int i = 0; i < n && good; i++)
+        good = tp_item(tp_abs(tp_sub(r.root[i], i + 1))) < 1e-9;
+    if (tp_batch_counts_of(tp).waits == 0)
+        printf("no sample waited\n");
+    tp_close(tp);
+    return good;
+}
+
 int main(void)
 {
-    bool wrong = false;
+    bool wrong = !finds_roots();
     for (int cells = 0; cells < 2; cells++) {
         const double want = train(cells, false), got = train(cells, true);
         if (want == 0 || want != got)

@@ -838,8 +838,9 @@ static void frame_answered(tp_ctx *ctx, tpi_at at, const tp_tensor *t, bool trut
         tpi_traced_look(fr, at, (tp_tensor *)t, TPI_LOOK_TRUTH, truth);
 }
 
-static void frame_before_error(tp_ctx *ctx)
+static void frame_before_error(tp_ctx *ctx, bool asks)
 {
+    (void)asks;
     tpi_frame *fr = (tpi_frame *)ctx->frame;
     if (fr->settling || !fr->may_fail || !fr->n_pending)
         return;

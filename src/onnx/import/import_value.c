@@ -71,7 +71,7 @@ const char *tpi_onnx_cstring(tpi_onnx_model *m, tpi_span s)
 static tp_tensor *as_variable(tpi_import *im, tpi_onnx_value *v, tp_tensor *t, bool param)
 {
     const char *name = tpi_onnx_cstring(im->m, v->name);
-    t->name = name ? tpi_strdup(im->ctx, name) : NULL;
+    t->name = name ? tpi_strdup(&im->ctx->mem, name) : NULL;
     t->flags |= TPI_VARIABLE | TPI_STATE | (param ? TPI_REQUIRES | TPI_LEAF : 0);
     return tpi_graph_lift(im->root, im->at, t); /* also from a body */
 }

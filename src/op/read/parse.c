@@ -294,7 +294,7 @@ static bool node_line(tpi_reader *P)
         tpi_read_no_memory(P);
         node = NULL;
     }
-    tpi_strfree(P->ctx, name.text);
+    tpi_strfree(&P->ctx->mem, name.text);
     return node != NULL;
 }
 

@@ -114,7 +114,7 @@ bool tpi_read_cell(tpi_reader *P)
                 (uint8_t)(TPI_VARIABLE | TPI_STATE | (param ? TPI_LEAF | TPI_REQUIRES : 0));
     }
     if (!x) {
-        tpi_strfree(P->ctx, name.text);
+        tpi_strfree(&P->ctx->mem, name.text);
         return false;
     }
     x->name = name.text;

@@ -139,7 +139,7 @@ bool tpi_read_maybe_name(tpi_reader *P, tpi_text_name *name)
         return true;
     if (!string(P, &name->len))
         return false;
-    name->text = tpi_strdup(P->ctx, P->scratch);
+    name->text = tpi_strdup(&P->ctx->mem, P->scratch);
     return name->text || tpi_read_no_memory(P);
 }
 

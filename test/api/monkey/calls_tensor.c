@@ -528,8 +528,7 @@ CALL(tp_callback_end)
 CALL(tp_batch_begin)
 {
     tp_tensor *y = NULL;
-    tp_batch(ctx(m))
-    {
+    tp_batch (ctx(m)) {
         y = tp_add(tp_exp(tensor(m)), tensor(m));
         put(m, y);
         put(m, tp_mul(tensor(m), y));
@@ -550,6 +549,58 @@ CALL(tp_batch_left)
     put(m, tp_neg(tensor(m)));
     tp_batch_left(&b);
     return true;
+}
+
+typedef struct samples {
+    monkey *m;
+    tp_tensor *x, *y[5];
+} samples;
+
+/* It looks, draws, keeps, takes gradients, and sometimes another sample's tensor. */
+static void run_sample(void *user, int64_t i)
+{
+    samples *s = user;
+    tp_ctx *tp = tp_ctx_of(s->x);
+    tp_tensor *x = tp_mul(s->x, (double)i + 0.5);
+    switch (below(s->m, 8)) {
+    case 0:
+        x = tp_truth(tp_gt(tp_sum(x, TP_ALL, false), 1)) ? tp_tanh(x) : tp_neg(x);
+        break;
+    case 1:
+        x = tp_add(x, tp_normal_like(x, 0, 1));
+        break;
+    case 2:
+        tp_scope_begin(tp);
+        x = tp_keep(tp_square(x));
+        if (below(s->m, 2))
+            tp_scope_end(tp);
+        break;
+    case 3:
+        tp_backward(tp_sum(tp_square(x), TP_ALL, false));
+        break;
+    case 4:
+        x = tp_add(x, s->y[below(s->m, 5)]);
+        break;
+    case 5:
+        tp_batch_each(tp, below(s->m, 3) - 1, i ? run_sample : NULL, s);
+        break;
+    default:
+        tp_item(x);
+    }
+    s->y[i % 5] = tp_add(x, 1);
+}
+
+CALL(tp_batch_each)
+{
+    samples s = {.m = m, .x = tensor(m)};
+    for (int i = 0; i < 5; i++)
+        s.y[i] = tensor(m);
+    const int n = rarely(m) ? -1 : below(m, 6);
+    tp_ctx *tp = below(m, 8) ? tp_ctx_of(s.x) : ctx(m);
+    const tp_status status = tp_batch_each(tp, n, rarely(m) ? NULL : run_sample, &s);
+    for (int i = 0; i < 5; i++)
+        put(m, s.y[i]);
+    return status == TP_OK;
 }
 
 CALL(tp_batch_budget)

@@ -51,7 +51,7 @@ tp_status tp_scope_end_at(const char *file, int line, tp_ctx *tp)
         return tpi_fail_status(tp, TPI_AT(file, line), "tp_scope_end", TP_E_STATE,
                                "no scope is open");
     if (c->n_scopes <= c->scope_floor && tp->frame) /* it may be that of a sample that was left */
-        tp->frame->rules->before_error(tp);
+        tp->frame->rules->before_error(tp, false);
     if (c->n_scopes <= c->scope_floor)
         return tpi_fail_status(tp, TPI_AT(file, line), "tp_scope_end", TP_E_STATE,
                                "the body of \"%s\" ends a scope that it did not begin",
