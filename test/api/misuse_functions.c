@@ -301,6 +301,15 @@ static tp_tensor *nothing(void *user, int k, tp_tensor *x)
     return NULL;
 }
 
+/* Weights are of a graph, and the input of another context: it is no node of that graph. */
+static void stays_out(bed *b, tp_tensor *y)
+{
+    assert_true(tp_failed(y));
+    tp_clear_error(b->tp);
+    tp_clear_error(b->other);
+    assert_int_equal(tp_graph_verify(b->g), TP_OK);
+}
+
 #define CELL(fn, gates, CALL)                                                                  \
     MISUSE(fn)                                                                                 \
     {                                                                                          \
@@ -318,6 +327,7 @@ static tp_tensor *nothing(void *user, int k, tp_tensor *x)
         BAD(b, TP_E_DTYPE, CALL(b->along, h, &w, NULL));                                       \
         BAD(b, TP_E_VALUE, CALL(b->f, h, &w, &(tp_recurrent_options){.clip = -1}));            \
         BAD(b, TP_E_NULL, CALL(b->f, h, &w, &(tp_recurrent_options){.activation = nothing}));  \
+        stays_out(b, CALL(b->foreign, h, (&(tp_recurrent){.w = b->node, .r = b->node}), NULL)); \
     }
 #define LSTM_CELL(x, h, ...) tp_lstm_cell(x, h, NULL, __VA_ARGS__)
 CELL(tp_rnn_cell, 1, tp_rnn_cell)
