@@ -119,9 +119,7 @@ tp_tensor *tpi_lengths_of(tpi_at at, const char *what, const char *name, tp_tens
 
 tp_tensor *tpi_beside(tpi_at at, const tp_tensor *x, tp_tensor *p)
 {
-    const bool lifts =
-        p && x->graph && !p->graph && p->ctx == x->ctx; /* else it is refused as an operand */
-    return lifts ? tpi_graph_lift(tpi_graph_here(x), at, p) : p;
+    return p && x->graph && !p->graph ? tpi_graph_lift(tpi_graph_here(x), at, p) : p;
 }
 
 tp_tensor *tpi_together(tpi_at at, const char *what, int n, int most, tp_tensor *const *xs,

@@ -285,6 +285,9 @@ tp_tensor *tpi_graph_lift(tp_graph *g, tpi_at at, tp_tensor *t)
 {
     if (t->status != TP_OK)
         return t;
+    if (t->ctx != g->ctx)
+        return tpi_fail(g->ctx, at, NULL, TP_E_CTX,
+                        "the tensor belongs to another context than the graph");
     if (t->graph && !tpi_graph_within(g, t->graph))
         return tpi_refuse_outside(g, at, NULL, t);
     const tp_tensor *assigned = overtaken_by(g, t);
