@@ -60,6 +60,7 @@ static void add_all(bench *b)
         {"control flow",           bench_add_control },
         {"Tree-LSTM",              bench_add_trees   },
         {"Many samples",           bench_add_samples },
+        {"Samples that look",      bench_add_each    },
         {"models",                 bench_add_models  },
         {"training",               bench_add_train   },
     };

@@ -70,5 +70,6 @@ void bench_add_models(bench *b);
 void bench_add_control(bench *b);
 void bench_add_trees(bench *b);
 void bench_add_samples(bench *b);
+void bench_add_each(bench *b);
 
 #endif

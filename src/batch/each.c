@@ -46,9 +46,9 @@ struct tpi_samples {
     bool reversed;      /* those that may go on do so from the last one on */
     bool opened;        /* the queue, for this alone */
     const char *stack;  /* where that of who called is */
-    tpi_caller outside; /* who called, while a sample runs */
+    tpi_caller outside; /* who called, while a sample does */
     uint64_t first;     /* numbers from there on are those of samples */
-    sample *now;        /* that runs */
+    sample *now;        /* that calls; NULL: who called */
     int32_t n_live, n_idle;
     sample *live[MOST]; /* in order */
     sample *idle[MOST];
@@ -67,21 +67,23 @@ static void move_caller(tpi_caller *to, tpi_caller *from)
     tpi_caller *const next = to->next;
     *to = *from;
     to->next = next;
-    *from = (tpi_caller){.next = from->next};
+    from->n_owned = 0;
 }
 
-static void enter_sample(tpi_samples *s, sample *x)
+/* From here on sample x calls, or (NULL) who called tp_batch_each. */
+static void become(tpi_samples *s, sample *x)
 {
-    move_caller(&s->outside, &ctx_of(s)->caller);
-    move_caller(&ctx_of(s)->caller, &x->caller);
+    if (s->now == x)
+        return;
+    move_caller(s->now ? &s->now->caller : &s->outside, &ctx_of(s)->caller);
+    move_caller(&ctx_of(s)->caller, x ? &x->caller : &s->outside);
     s->now = x;
 }
 
-static void leave_sample(tpi_samples *s)
+static void flush(tpi_samples *s)
 {
-    move_caller(&s->now->caller, &ctx_of(s)->caller);
-    move_caller(&ctx_of(s)->caller, &s->outside);
-    s->now = NULL;
+    become(s, NULL);
+    tpi_queue_flush(s->w);
 }
 
 /* What the body left to who called: as if it had been made there. */
@@ -160,6 +162,7 @@ static void begin_sample(tpi_samples *s, sample *x, int32_t number)
 static void end_sample(tpi_samples *s, sample *x)
 {
     tp_ctx *ctx = ctx_of(s);
+    become(s, NULL);
     if (x->fiber)
         tpi_fiber_give_back(&ctx->fibers, x->fiber);
     x->fiber = NULL;
@@ -191,16 +194,15 @@ static bool run(tpi_samples *s, sample *x)
     bool ended = true;
     for (bool starts = begins;; starts = false) {
         x->state = MAY_GO_ON;
-        enter_sample(s, x);
+        become(s, x);
         if (!x->fiber)
             run_sample(x);
         else
             ended =
                 starts ? tpi_fiber_start(x->fiber, run_sample, x) : tpi_fiber_go_on(x->fiber);
-        leave_sample(s);
         if (ended || x->state != WANTS_VALUES)
             break;
-        tpi_queue_flush(s->w);
+        flush(s);
     }
     if (ended)
         end_sample(s, x);
@@ -213,6 +215,7 @@ static void take_more(tpi_samples *s)
 {
     const int32_t most = s->together ? MOST : 1;
     while (s->n_live < most && s->n_taken < s->n) {
+        become(s, NULL);
         sample *x = take_sample(s);
         if (!x)
             return;
@@ -253,7 +256,7 @@ static bool run_all(tpi_samples *s)
         drop_ended(s);
         if (any)
             continue;
-        tpi_queue_flush(s->w);
+        flush(s);
         for (int32_t i = 0; i < s->n_live; i++)
             if (s->live[i]->state == WAITS)
                 s->live[i]->state = MAY_GO_ON;
@@ -310,6 +313,7 @@ static tp_status run_in(tpi_queue *w, bool opened, tpi_at at, int32_t n, tp_samp
     ctx->callers = &s->outside;
     w->samples = s;
     const bool ok = run_all(s);
+    become(s, NULL);
     if (s->together)
         ctx->caller.seq = s->first + RANGE * (uint64_t)n;
     free_samples(s);
@@ -460,8 +464,7 @@ void tpi_samples_give_up(tpi_queue *w)
     tpi_samples *s = w->samples;
     tp_ctx *ctx = w->ctx;
     const bool opened = s->opened;
-    if (s->now)
-        leave_sample(s);
+    become(s, NULL);
     for (int32_t i = 0; i < s->n_live; i++) {
         sample *x = s->live[i];
         hand_over(ctx, &x->caller);
