@@ -3,6 +3,7 @@
 #include "base/env.h"
 #include "base/fiber.h"
 #include "base/log.h"
+#include "core/dim.h"
 #include "op/random_position.h"
 
 #include <stdint.h>
@@ -329,6 +330,8 @@ tp_status tp_batch_each_at(const char *file, int line, tp_ctx *tp, int64_t n,
     TPI_ALONE_STATUS(tp, at, what);
     if (!body)
         return tpi_fail_status(tp, at, what, TP_E_NULL, "body is NULL");
+    if (tpi_is_spoilt(n))
+        return (tp_status)tpi_fail_spoilt(tp, at, what, TP_E_VALUE, n)->status;
     if (n < 0 || n >= INT32_MAX)
         return tpi_fail_status(tp, at, what, TP_E_VALUE, "there are no %lld samples",
                                (long long)n);

@@ -208,7 +208,7 @@ double tp_optimizer_rate(const tp_optimizer *o)
 static tp_status refuse_begun(const char *file, int line, const tp_optimizer *o,
                               const char *what)
 {
-    const bool begun = o->begun || (o->maybe && tp_item(o->count) > 0);
+    const bool begun = o->begun || (o->maybe && tp_item_i64(o->count) > 0);
     if (!begun && !o->running)
         return TP_OK;
     char text[100];
@@ -351,10 +351,11 @@ double tp_optimizer_step_rate(const tp_optimizer *o)
 {
     if (!o || tp_scope_begin(o->tp) != TP_OK)
         return (double)NAN;
-    const double count = tp_item_at(NULL, 0, o->count);
     tp_tensor *rate = tp_scalar_at(NULL, 0, o->tp, TP_F64, tp_item_at(NULL, 0, o->rate));
-    tp_tensor *part = part_of_rate(NULL, 0, &o->schedule,
-                                   tp_scalar_at(NULL, 0, o->tp, TP_F64, count > 1 ? count : 1));
+    tp_tensor *count = tp_scalar_at(NULL, 0, o->tp, TP_F64, tp_item_at(NULL, 0, o->count));
+    /* By an op: a host may have exceptions unmasked, and NaN tells of an error. */
+    count = tp_max_at(NULL, 0, count, tp_scalar_at(NULL, 0, o->tp, TP_F64, 1));
+    tp_tensor *part = part_of_rate(NULL, 0, &o->schedule, count);
     const double now = tp_item_at(NULL, 0, part ? tp_mul_at(NULL, 0, rate, part) : rate);
     tp_scope_end_at(NULL, 0, o->tp);
     return now;

@@ -36,6 +36,11 @@ static void turn(void *user, int n, tp_tensor **v, int n_xs, tp_tensor *const *x
     v[0] = tp_neg(v[0]);
 }
 
+static void nothing(void *user, int64_t i)
+{
+    (void)user, (void)i;
+}
+
 static void loop(bed *b, int64_t count)
 {
     tp_tensor *h = b->c;
@@ -215,6 +220,7 @@ static const tp_kernel zeros = {.name = "zeros", .compute = fills};
     SIZE(tp_dim_div, b, tp_dim_div(b->g, 1, v))                                                \
     SIZE(tp_dim_text, size, tp_free(b->tp, tp_dim_text(b->g, v)))                              \
     SIZE(tp_placeholder, shape, tp_placeholder(b->g, "p", TP_F32, TP_DIMS(v)))                 \
+    PLAIN(tp_batch_each, n, tp_batch_each(b->tp, v, nothing, NULL))                           \
     PLAIN(tp_dense_new, n_in, tp_dense_new(tp_params_new(b->tp), "l", v, 2, NULL))                                  \
     PLAIN(tp_dense_new, n_out, tp_dense_new(tp_params_new(b->tp), "l", 2, v, NULL))                                 \
     PLAIN(tp_conv_layer_new, c, tp_conv_layer_new(tp_params_new(b->tp), "l", v, 2, TP_SQUARE(3, 1, 0), NULL))                  \
