@@ -6,6 +6,7 @@
 #include "batch/queue.h"
 
 #include <stdlib.h>
+#include <string.h>
 
 static bool is_wanted(const tpi_queue *w, const tpi_queue_unit *u)
 {
@@ -210,30 +211,43 @@ static void run_all(tpi_queue *w)
     tpi_give_back(m, before, bytes);
 }
 
+enum { LANES = 8 }; /* signatures at a time */
+
+/* The longest chains of units of signatures [first, first + LANES), each of which depends on the one before, added up. chain[]:
+ * by unit, those that end before or in it. */
+static int64_t longest_chains(const tpi_queue *w, int32_t first, int32_t (*chain)[LANES])
+{
+    int32_t longest[LANES] = {0};
+    int64_t sum = 0;
+    for (int32_t i = 0; i < w->n; i++) {
+        const tpi_queue_unit *u = &w->units[i];
+        int32_t *own = chain[i];
+        memset(own, 0, sizeof *chain);
+        for (int k = 0; k < u->n_in && u->y; k++) {
+            const int32_t maker = tpi_unit_of(w, w->operands[u->first + k].t);
+            for (int lane = 0; lane < LANES && maker >= 0; lane++)
+                own[lane] = chain[maker][lane] > own[lane] ? chain[maker][lane] : own[lane];
+        }
+        const int32_t lane = u->signature - first;
+        if (u->y && lane >= 0 && lane < LANES && ++own[lane] > longest[lane])
+            longest[lane] = own[lane];
+    }
+    for (int lane = 0; lane < LANES; lane++)
+        sum += longest[lane];
+    return sum;
+}
+
 /* Of what waits, so many kernels at least, in whatever order: what is computed alone, and of each signature as many as its
- * longest chain of units of which each depends on the one before. -1: no memory. */
+ * longest chain. -1: no memory. */
 static int64_t least_kernels(const tpi_queue *w)
 {
     int64_t least = 0;
-    const size_t bytes = (size_t)w->n * sizeof(int32_t);
-    int32_t *chain = tpi_take(&w->ctx->mem, bytes);
+    const size_t bytes = (size_t)w->n * sizeof(int32_t[LANES]);
+    int32_t(*chain)[LANES] = tpi_take(&w->ctx->mem, bytes);
     for (int32_t i = 0; i < w->n; i++)
         least += w->units[i].y && !w->units[i].view && w->units[i].signature < 0;
-    for (int32_t s = 0; s < w->n_signatures && chain; s++) {
-        int32_t longest = 0;
-        for (int32_t i = 0; i < w->n; i++) {
-            const tpi_queue_unit *u = &w->units[i];
-            chain[i] = 0;
-            for (int k = 0; k < u->n_in && u->y; k++) {
-                const int32_t maker = tpi_unit_of(w, w->operands[u->first + k].t);
-                if (maker >= 0 && chain[maker] > chain[i])
-                    chain[i] = chain[maker];
-            }
-            chain[i] += u->y && u->signature == s;
-            longest = chain[i] > longest ? chain[i] : longest;
-        }
-        least += longest;
-    }
+    for (int32_t s = 0; s < w->n_signatures && chain; s += LANES)
+        least += longest_chains(w, s, chain);
     tpi_give_back(&w->ctx->mem, chain, chain ? bytes : 0);
     return chain ? least : -1;
 }

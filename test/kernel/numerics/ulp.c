@@ -1,8 +1,8 @@
 /* The largest errors of the elementary functions in units of the last place, against MPFR.
  *
- *     ulp [--long | --fifth N] [FUNCTION_TYPE]      exits 1 when an error is above its limit
+ *     ulp [--long | --tenth N] [FUNCTION_TYPE]      exits 1 when an error is above its limit
  *
- * --fifth is --long for pow and every fifth other function: other ones for each N.
+ * --tenth is --long for pow and every tenth other function: other ones for each N.
  *
  * A float function is compared with the double function of the C library, whose own error is
  * 2^-28 ULP of a float, on floats taken at equal distances over all bit patterns (--long: on
@@ -42,7 +42,8 @@ static int mpfr_sqrt_inv(mpfr_ptr y, mpfr_srcptr x, mpfr_rnd_t rnd)
 /* Newton's steps from what is to be measured. erf(y) - x = (1 - x) - erfc(y): of |x|, for which the latter is exact. */
 static long double erfinv_long(long double x)
 {
-    const long double a = fabsl(x), root = 0.886226925452758013649083741670572591L; /* of pi, / 2 */
+    const long double a = fabsl(x),
+                      root = 0.886226925452758013649083741670572591L; /* of pi, / 2 */
     long double y = (long double)tpk_erfinv_f64((double)a);
     for (int i = 0; i < 2 && a > 0 && a < 1; i++) {
         const long double over = a < 0.5L ? erfl(y) - a : (1 - a) - erfcl(y);
@@ -76,7 +77,8 @@ static int mpfr_erfinv(mpfr_ptr y, mpfr_srcptr x, mpfr_rnd_t rnd)
         mpfr_mul(d, d, e, rnd);
         mpfr_div_ui(d, d, 2, rnd);
         mpfr_sub(v, v, d, rnd);
-        if (mpfr_zero_p(d) || mpfr_get_exp(d) < mpfr_get_exp(v) - 50) { /* so the next is below 2^-100 */
+        if (mpfr_zero_p(d) ||
+            mpfr_get_exp(d) < mpfr_get_exp(v) - 50) { /* so the next is below 2^-100 */
             break;
         }
     }
@@ -95,23 +97,24 @@ static const struct row {
     double limit32, limit64;
     double range; /* most double arguments are taken from [-range, range] */
 } rows[] = {
-    {"exp",     tpk_exp_f32,     tpk_exp_f64,     exp,         expl,         mpfr_exp,      1.0, 1.0,  745},
-    {"log",     tpk_log_f32,     tpk_log_f64,     log,         logl,         mpfr_log,      1.0, 1.0,  4  },
-    {"exp2",    tpk_exp2_f32,    tpk_exp2_f64,    exp2,        exp2l,        mpfr_exp2,     1.0, 1.0,  1080},
-    {"log2",    tpk_log2_f32,    tpk_log2_f64,    log2,        log2l,        mpfr_log2,     1.0, 1.0,  4  },
-    {"log10",   tpk_log10_f32,   tpk_log10_f64,   log10,       log10l,       mpfr_log10,    1.0, 1.0,  4  },
-    {"expm1",   tpk_expm1_f32,   tpk_expm1_f64,   expm1,       expm1l,       mpfr_expm1,    1.5, 1.5,  745},
-    {"log1p",   tpk_log1p_f32,   tpk_log1p_f64,   log1p,       log1pl,       mpfr_log1p,    1.5, 1.5,  4  },
-    {"sqrt",    tpk_sqrt_f32,    tpk_sqrt_f64,    sqrt,        sqrtl,        mpfr_sqrt,     0.5, 0.5,  1e9},
-    {"rsqrt",   tpk_rsqrt_f32,   tpk_rsqrt_f64,   rsqrt_ref,   rsqrt_long,   mpfr_sqrt_inv, 1.5, 1.5,
-     1e9                                                                                                  },
-    {"sin",     tpk_sin_f32,     tpk_sin_f64,     sin,         sinl,         mpfr_sin,      0.6, 1.0,  100},
-    {"cos",     tpk_cos_f32,     tpk_cos_f64,     cos,         cosl,         mpfr_cos,      0.6, 1.0,  100},
-    {"tanh",    tpk_tanh_f32,    tpk_tanh_f64,    tanh,        tanhl,        mpfr_tanh,     1.5, 1.5,  20 },
-    {"sigmoid", tpk_sigmoid_f32, tpk_sigmoid_f64, sigmoid_ref, sigmoid_long, mpfr_sigmoid,  1.5,
-     1.5,                                                                                              745},
-    {"erf",     tpk_erf_f32,     tpk_erf_f64,     erf,         erfl,         mpfr_erf,      1.1, 1.11, 6  },
-    {"erfinv",  tpk_erfinv_f32,  tpk_erfinv_f64,  tpk_erfinv_f64, erfinv_long, mpfr_erfinv,  1.0, 2.0,  1  },
+    {"exp",     tpk_exp_f32,     tpk_exp_f64,     exp,            expl,         mpfr_exp,      1.0, 1.0,  745 },
+    {"log",     tpk_log_f32,     tpk_log_f64,     log,            logl,         mpfr_log,      1.0, 1.0,  4   },
+    {"exp2",    tpk_exp2_f32,    tpk_exp2_f64,    exp2,           exp2l,        mpfr_exp2,     1.0, 1.0,  1080},
+    {"log2",    tpk_log2_f32,    tpk_log2_f64,    log2,           log2l,        mpfr_log2,     1.0, 1.0,  4   },
+    {"log10",   tpk_log10_f32,   tpk_log10_f64,   log10,          log10l,       mpfr_log10,    1.0, 1.0,  4   },
+    {"expm1",   tpk_expm1_f32,   tpk_expm1_f64,   expm1,          expm1l,       mpfr_expm1,    1.5, 1.5,  745 },
+    {"log1p",   tpk_log1p_f32,   tpk_log1p_f64,   log1p,          log1pl,       mpfr_log1p,    1.5, 1.5,  4   },
+    {"sqrt",    tpk_sqrt_f32,    tpk_sqrt_f64,    sqrt,           sqrtl,        mpfr_sqrt,     0.5, 0.5,  1e9 },
+    {"rsqrt",   tpk_rsqrt_f32,   tpk_rsqrt_f64,   rsqrt_ref,      rsqrt_long,   mpfr_sqrt_inv, 1.5, 1.5,
+     1e9                                                                                                      },
+    {"sin",     tpk_sin_f32,     tpk_sin_f64,     sin,            sinl,         mpfr_sin,      0.6, 1.0,  100 },
+    {"cos",     tpk_cos_f32,     tpk_cos_f64,     cos,            cosl,         mpfr_cos,      0.6, 1.0,  100 },
+    {"tanh",    tpk_tanh_f32,    tpk_tanh_f64,    tanh,           tanhl,        mpfr_tanh,     1.5, 1.5,  20  },
+    {"sigmoid", tpk_sigmoid_f32, tpk_sigmoid_f64, sigmoid_ref,    sigmoid_long, mpfr_sigmoid,  1.5,
+     1.5,                                                                                                 745 },
+    {"erf",     tpk_erf_f32,     tpk_erf_f64,     erf,            erfl,         mpfr_erf,      1.1, 1.11, 6   },
+    {"erfinv",  tpk_erfinv_f32,  tpk_erfinv_f64,  tpk_erfinv_f64, erfinv_long,  mpfr_erfinv,   1.0,
+     2.0,                                                                                                 1   },
 };
 
 static double float_error(float got, double exact)
@@ -412,8 +415,8 @@ int main(int argc, char **argv)
     for (int i = 1; i < argc; i++) {
         if (!strcmp(argv[i], "--long")) {
             each = 1;
-        } else if (!strcmp(argv[i], "--fifth") && i + 1 < argc) {
-            each = 5;
+        } else if (!strcmp(argv[i], "--tenth") && i + 1 < argc) {
+            each = 10;
             first = atoi(argv[++i]);
         } else {
             only = argv[i];
