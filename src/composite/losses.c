@@ -156,9 +156,10 @@ tp_tensor *tpi_classes_of(tpi_at at, tp_tensor *labels, tp_tensor *of, int64_t a
 /* Labels that are here are looked at before anything is computed: what is no class is told as such. */
 static tp_tensor *refuse_classes(tpi_at at, const scores *s, const tp_tensor *labels)
 {
-    const int64_t classes = s->given->shape[s->axis], n = tpi_count(labels);
+    const int64_t classes = s->given->shape[s->axis];
     if (!tpi_is_here(labels) || tpi_dim_is_symbolic(classes))
         return NULL;
+    const int64_t n = tpi_count(labels);
     for (int64_t i = 0; (i = tpi_first_outside(labels, i, 0, classes - 1)) < n; i++) {
         const int64_t v = tpi_whole_at(labels, i);
         if (!s->o->ignores || v != s->o->ignored)
