@@ -67,7 +67,7 @@ TP_API void tp_batch_left(tp_batch_block *b);
  *
  * Between its looks a body must not count on what other samples have done or will do: C variables they share, locks it holds,
  * files, errno. An op on another sample's tensor and an assignment of a variable from outside fail (TP_E_STATE), and so does
- * what makes more than 16 million tensors in one sample (TP_E_LIMIT). A body left by longjmp ends them all: the others are not
+ * what makes more than 15 million tensors in one sample (TP_E_LIMIT). A body left by longjmp ends them all: the others are not
  * gone on with. No C++ exception may leave a body.
  *
  * In a sample, in the body of a captured function, where tp_trap_nan is on, and by TAPIR_FIBERS=0, samples run one after the

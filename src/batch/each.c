@@ -11,7 +11,7 @@
 
 enum {
     MOST = 1024,   /* samples that wait at a time */
-    ROOM = 1 << 16 /* of the numbers of a sample, for what one call makes */
+    ROOM = 1 << 20 /* of the numbers of a sample, for what one call makes */
 };
 #define RANGE (UINT64_C(1) << 24)
 #define LAST (UINT64_C(1) << 57) /* of all numbers; a tensor's `read` has 58 bits for one */
@@ -46,7 +46,7 @@ struct tpi_samples {
     bool together;      /* each has a fiber; else one comes after the other */
     bool reversed;      /* those that may go on do so from the last one on */
     bool opened;        /* the queue, for this alone */
-    const char *stack;  /* where that of who called is */
+    tpi_stack above; /* the stack of who called, as far as frames there are around this one */
     tpi_caller outside; /* who called, while a sample does */
     uint64_t first;     /* numbers from there on are those of samples */
     sample *now;        /* that calls; NULL: who called */
@@ -296,21 +296,24 @@ static tp_status run_in(tpi_queue *w, bool opened, tpi_at at, int32_t n, tp_samp
 {
     tp_ctx *ctx = w->ctx;
     const char *fibers = tpi_env(TPI_ENV_FIBERS);
+    (void)tpi_stack_is_low(&ctx->caller.stack); /* finds it */
     const bool together = goes_together(ctx, fibers, n);
     tpi_samples *s = tpi_take(&ctx->mem, sizeof *s);
     if (!s)
         return (tp_status)tpi_no_memory(ctx, at, what)->status;
-    *s = (tpi_samples){.w = w,
-                       .around = ctx->callers,
-                       .body = body,
-                       .user = user,
-                       .n = n,
-                       .opened = opened,
-                       .together = together,
-                       .reversed = fibers && strcmp(fibers, "reverse") == 0,
-                       .stack = __builtin_frame_address(0),
-                       .outside = {.next = ctx->callers},
-                       .first = ctx->caller.seq + (together ? RANGE : 0)};
+    *s = (tpi_samples){
+        .w = w,
+        .around = ctx->callers,
+        .body = body,
+        .user = user,
+        .n = n,
+        .opened = opened,
+        .together = together,
+        .reversed = fibers && strcmp(fibers, "reverse") == 0,
+        .above = {__builtin_frame_address(0), ctx->caller.stack.high},
+        .outside = {.next = ctx->callers                         },
+        .first = ctx->caller.seq + (together ? RANGE : 0)
+    };
     ctx->callers = &s->outside;
     w->samples = s;
     const bool ok = run_all(s);
@@ -360,6 +363,18 @@ static bool may_wait(const tp_ctx *ctx, const tpi_queue *w)
            ctx->frame == &w->head;
 }
 
+static bool is_in(tpi_stack stack, const char *frame)
+{
+    return frame >= stack.low && frame < stack.high;
+}
+
+/* Does a sample run that can wait? Another context's sample in it has a stack of its own, and stays there. */
+static bool has_fiber(const tpi_samples *s)
+{
+    return s && s->now && s->now->fiber &&
+           is_in(tpi_fiber_stack(s->now->fiber), __builtin_frame_address(0));
+}
+
 static void hand_back(tpi_samples *s, sample_state state)
 {
     s->now->state = (uint8_t)state;
@@ -371,7 +386,7 @@ void tpi_queue_settle(tpi_queue *w, bool at_once)
     tpi_samples *s = w->samples;
     if (w->running || !w->n)
         return;
-    if (!s || !s->now || !s->now->fiber) {
+    if (!has_fiber(s)) {
         tpi_queue_flush(w);
     } else if (at_once || !may_wait(w->ctx, w)) {
         hand_back(s, WANTS_VALUES);
@@ -384,7 +399,7 @@ void tpi_queue_settle(tpi_queue *w, bool at_once)
 void tpi_samples_take_turn(tpi_queue *w)
 {
     tpi_samples *s = w->samples;
-    if (s && s->now && s->now->fiber && may_wait(w->ctx, w) && !is_first(s, s->now))
+    if (has_fiber(s) && may_wait(w->ctx, w) && !is_first(s, s->now))
         hand_back(s, WAITS_FOR_TURN);
 }
 
@@ -452,14 +467,7 @@ tp_tensor *tpi_samples_refuse_draw(tpi_queue *w, tpi_at at)
 
 bool tpi_samples_left(const tpi_queue *w)
 {
-    const tpi_samples *s = w->samples;
-    const char *here = __builtin_frame_address(0);
-    if (!s)
-        return false;
-    if (!s->now || !s->now->fiber)
-        return here > s->stack;
-    const tpi_stack stack = tpi_fiber_stack(s->now->fiber);
-    return here < stack.low || here >= stack.high;
+    return w->samples && is_in(w->samples->above, __builtin_frame_address(0));
 }
 
 void tpi_samples_give_up(tpi_queue *w)

@@ -376,7 +376,7 @@ static void make_many(void *user, int64_t i)
         m->tp->caller.seq += 1 << 20;
         m->y[i] = tp_add(m->w, n++);
     }
-    m->done[i] = n == 16;
+    m->done[i] = n == 15;
 }
 
 static void too_many_tensors(void **state)
@@ -478,6 +478,55 @@ static void halve(void *user, int64_t i)
     tp_tensor **x = user;
     while (tp_truth(tp_gt(x[i], 1)))
         x[i] = tp_mul(x[i], 0.5);
+}
+
+/* Samples of another context in a sample, which look at values of both. */
+typedef struct two {
+    tp_ctx *tp[2];
+    tp_tensor *x[N], *y[N];
+    int64_t outer;
+} two;
+
+static void of_other(void *user, int64_t k)
+{
+    const two *t = user;
+    const int64_t i = t->outer;
+    tp_tensor *x = tp_mul(t->x[i], 2);
+    for (int turn = 0; turn < 3 + k; turn++)
+        if (tp_truth(tp_lt(t->y[k], 5)) && tp_item(x) > 0)
+            ((two *)user)->y[k] = tp_add(t->y[k], tp_item(x) + turn);
+}
+
+static void of_one(void *user, int64_t i)
+{
+    two *t = user, own = *t;
+    own.outer = i;
+    for (int k = 0; k < 3; k++)
+        own.y[k] = number(t->tp[1], 0.25 * k);
+    tp_batch_each(t->tp[1], 3, of_other, &own);
+    double sum = 0;
+    for (int k = 0; k < 3; k++)
+        sum += tp_item(own.y[k]);
+    while (tp_truth(tp_lt(t->x[i], 20)))
+        t->x[i] = tp_add(tp_mul(t->x[i], 1.5), sum);
+}
+
+static void contexts_do_not_meet(void **state)
+{
+    static two t[WAYS];
+    t[0].tp[0] = *state;
+    t[0].tp[1] = tp_open(NULL);
+    for (int way = WAYS - 1; way >= 0; way--) {
+        memcpy(t[way].tp, t[0].tp, sizeof t[0].tp);
+        for (int i = 0; i < 6; i++)
+            t[way].x[i] = number(t[0].tp[0], 0.5 + i);
+        run_samples(t[0].tp[0], way, 6, of_one, &t[way]);
+        for (int i = 0; i < 6; i++)
+            assert_true(tp_item(t[way].x[i]) == tp_item(t[WAYS - 1].x[i]));
+    }
+    assert_int_equal(tp_error(t[0].tp[0]), TP_OK);
+    assert_int_equal(tp_error(t[0].tp[1]), TP_OK);
+    tp_close(t[0].tp[1]);
 }
 
 static void captured(void *user, int n_in, tp_tensor *const *in, int n_out, tp_tensor **out)
@@ -643,6 +692,7 @@ int main(void)
         CASE(too_many_tensors),
         CASE(arguments_are_checked),
         CASE(samples_in_samples_come_one_after_the_other),
+        CASE(contexts_do_not_meet),
         CASE(in_a_captured_function_it_is_a_loop),
         CASE(many_samples),
         CASE(a_body_can_be_left_by_longjmp),
