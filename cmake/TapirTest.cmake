@@ -4,8 +4,8 @@
 
 # tapir_test_program(NAME source.c... [INTERNAL] [LIBS lib...])
 #
-# A test program. It links cmocka and the shared library; with INTERNAL the static one, and may include what lies in
-# src/. Either may include what lies in test/.
+# A test program. It links cmocka and the shared library; with INTERNAL the static one (or the shared one where that shows all),
+# and may include what lies in src/. Either may include what lies in test/.
 function(tapir_test_program name)
   cmake_parse_arguments(PARSE_ARGV 1 t "INTERNAL" "" "LIBS")
   add_executable(${name} ${t_UNPARSED_ARGUMENTS})
@@ -13,7 +13,7 @@ function(tapir_test_program name)
   if(t_INTERNAL)
     add_dependencies(${name} tapir_text)
     target_include_directories(${name} PRIVATE "${PROJECT_SOURCE_DIR}/src" "${tapir_generated}")
-    target_link_libraries(${name} PRIVATE tapir_static)
+    target_link_libraries(${name} PRIVATE $<IF:$<BOOL:${tapir_shows_all}>,tapir,tapir_static>)
   else()
     target_link_libraries(${name} PRIVATE tapir)
   endif()

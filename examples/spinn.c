@@ -144,7 +144,8 @@ static void parse(void *user, int64_t i)
     tp_tensor *score = tp_dense_apply(&m->out, stack[top].h);
     b->loss[i] = tp_add(tp_cross_entropy(score, label_of(b, t->label)),
                         tp_div(loss, (double)t->n_nodes));
-    b->right += tp_item_i64(tp_argmax(score, 1, false)) == t->label;
+    const bool right = tp_item_i64(tp_argmax(score, 1, false)) == t->label;
+    b->right += right; /* without a look between reading and writing it */
     b->as_taught += as_taught;
     b->turns += t->n_nodes;
 }

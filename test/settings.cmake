@@ -102,10 +102,10 @@ function(tapir_test_settings name)
 
   tapir_test_row(".*"                                          300 fast)
 
-  if(TAPIR_STRESS) # each n takes a step of its own
-    tapir_test_variable("api_alloc_sweep|capture_memory" ALLOC_SWEEP_STEP=7)
-  elseif(TAPIR_SANITIZE) # each block is an allocation too, and takes longer
+  if(TAPIR_SANITIZE) # each block is an allocation too, and takes longer
     tapir_test_variable("api_alloc_sweep|capture_memory" ALLOC_SWEEP_STEP=31)
+  elseif(TAPIR_STRESS) # each n takes a step of its own
+    tapir_test_variable("api_alloc_sweep|capture_memory" ALLOC_SWEEP_STEP=7)
   endif()
   tapir_test_variable("validate_.*" TAPIR_VALIDATE=1)
   if(TAPIR_CHECKED)

@@ -1,13 +1,15 @@
 #!/bin/sh
 # check.sh                 builds and runs what every change has to pass, and counts it in its last line:
 #
-#   release   every test, but not those labelled `long`
-#   asan      those labelled `fast`, under the address and undefined-behaviour sanitizers
-#   stress    those labelled `fast`, in a build where rare events happen always
+#   release      every test, but not those labelled `long`
+#   asan-stress  those labelled `fast`, under the address and undefined-behaviour sanitizers, where rare events
+#                happen always
 #
 # check.sh --part NAME...  parts of `make check-long`, each meant for an hour on two cores:
 #
-#   the three above
+#   the two above
+#   asan      those labelled `fast`, under the sanitizers alone
+#   stress    those labelled `fast`, where rare events happen always, without the sanitizers
 #   random    random programs labelled `long`, but not those of diff_random
 #   diff-1    half of diff_random's 20,000 programs of the day
 #   diff-2    the other half
@@ -104,6 +106,7 @@ part() {
     release) run release -LE '^long$' ;;
     asan) run asan -L '^fast$' ;;
     stress) run stress -L '^fast$' ;;
+    asan-stress) run asan-stress -L '^fast$' ;;
     random) run release -L '^long_random$' ;;
     diff-1) run release -L '^long_diff_1$' ;;
     diff-2) run release -L '^long_diff_2$' ;;
@@ -121,9 +124,9 @@ part() {
 }
 
 case ${1:-} in
-'') set -- release asan stress ;;
+'') set -- release asan-stress ;;
 --part) shift ;;
---long) set -- release asan stress random diff-1 diff-2 ops rest asan-long clang tsan debian ;;
+--long) set -- release asan-stress asan stress random diff-1 diff-2 ops rest asan-long clang tsan debian ;;
 *) set -- "$1" ;;
 esac
 for name in "$@"; do

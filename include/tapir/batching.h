@@ -58,22 +58,28 @@ TP_API void tp_batch_left(tp_batch_block *b);
  *         m->result[i] = h;
  *     }
  *
- * Each body runs on a stack of its own, of 512 KB, at most 1,024 of them at a time; others begin when these end. Tensors that
- * it leaves to the open scope are in the scope that was open at the call. What a body does to what others see waits until all
- * samples before it have ended: tp_backward, tp_zero_grad, a hook, a mark or name of a tensor from outside, running a graph,
- * saving, and a draw of random numbers. A body may choose a stream of its own by tp_random_stream: its draws wait for nobody,
- * and another sample's draws from it fail (TP_E_STATE). What is set by tp_random_stream, tp_recording and tp_training holds
- * until the body ends. An error tells the number of the sample behind its text; others go on.
+ * Each body runs on a stack of its own, of 512 KB, at most 1,024 of them at a time; others begin when these end. 32 stacks are kept
+ * until tp_trim; they are the system's memory. Tensors that a body leaves to the open scope are in the scope that was open
+ * at the call. What it sets by tp_random_stream, tp_recording and tp_training holds until it ends. An error tells
+ * the number of the sample behind its text, and others go on; which of several is the context's first is a matter of who came first.
  *
- * Between its looks a body must not count on what other samples have done or will do: C variables they share, locks it holds,
- * files, errno. An op on another sample's tensor and an assignment of a variable from outside fail (TP_E_STATE), and so does
- * what makes more than 15 million tensors in one sample (TP_E_LIMIT). A body left by longjmp ends them all: the others are not
- * gone on with. No C++ exception may leave a body.
+ * What others may see comes in the order of the samples, and so waits until all before have ended: tp_backward, tp_grad_of,
+ * tp_zero_grad, tp_grads through gradients of the user's, running a graph, printing and saving, and draws of random numbers, but those
+ * from a stream that the body chose itself (tp_random_stream). Such a stream is that sample's: another one's draws from it
+ * fail (TP_E_STATE).
+ * What samples read that run meanwhile is not changed: to assign a variable from outside, also by an optimiser or a graph, to mark,
+ * name or hook a tensor from outside, tp_seed, tp_trap_nan and loading a state fail (TP_E_STATE). So does an op on another
+ * sample's tensor, and what makes more than 15 million tensors in one sample (TP_E_LIMIT). Between its looks a body must not
+ * count on anything else that samples share: C variables, locks it holds, files, errno; tp_error and tp_clear_error are
+ * of all samples.
+ *
+ * A body left by longjmp ends them all: the others are not gone on with (by TAPIR_FIBERS=0 that is noticed later, at the latest
+ * by tp_close). No C++ exception may leave a body, and tp_close is not called in one.
  *
  * In a sample, in the body of a captured function, where tp_trap_nan is on, and by TAPIR_FIBERS=0, samples run one after the
- * other; TAPIR_FIBERS=reverse has the last one go on first, to find bodies that share what they must not.
+ * other; by TAPIR_FIBERS=reverse the last one that may goes on first, which finds bodies that share what they must not.
  * TP_OK, also where samples failed; TP_E_NULL: no context, or no body; TP_E_VALUE: n is negative, or 2^31 - 1 or more;
- * TP_E_MEMORY: some bodies did not run. */
+ * TP_E_MEMORY: some bodies did not run, or results are lost. */
 typedef void (*tp_sample_body)(void *user, int64_t sample);
 TP_FN(tp_status, tp_batch_each, tp_ctx *tp, int64_t n, tp_sample_body body, void *user);
 #define tp_batch_each(...) tp_batch_each_at(TP_PLACE, __VA_ARGS__)

@@ -9,9 +9,16 @@
 #include <sys/mman.h>
 #include <unistd.h>
 
-#if defined(__SANITIZE_ADDRESS__)
+#if defined(__has_feature)
+#if __has_feature(thread_sanitizer)
+#define THREAD_SANITIZER
+#endif
+#endif
+#if defined(TPI_ADDRESS_SANITIZER)
 #include <sanitizer/common_interface_defs.h>
-#elif defined(__SANITIZE_THREAD__)
+#elif defined(__SANITIZE_THREAD__) || defined(THREAD_SANITIZER)
+#undef THREAD_SANITIZER
+#define THREAD_SANITIZER
 #include <sanitizer/tsan_interface.h>
 #endif
 
@@ -23,12 +30,7 @@ enum { STACK = 512 << 10 };
  * on where `to` was left. A new stack looks as if it had been left in front of tpi_switch_enter, which calls a function
  * that never returns. */
 
-/* A shadow stack, which the first of these knows nothing of, is the C library's matter. */
-#if defined(__CET__) && __CET__ & 2
-#define TPI_SHADOW_STACK
-#endif
-
-#if defined(__x86_64__) && defined(__ELF__) && !defined(__ILP32__) && !defined(TPI_SHADOW_STACK)
+#if defined(__x86_64__) && defined(__ELF__) && !defined(__ILP32__)
 enum {
     N_KEPT = 8,
     RUN = 4,
@@ -151,12 +153,14 @@ enum { N_KEPT = 26, RUN = 2, USER = 3, RETURN = 1 }; /* fcsr, ra, s0 ... s11, fs
 #define TPI_FL(n, at) "    fld fs" #n ", " #at "(sp)\n"
 #define TPI_KEPT(X)                                                                            \
     X(0, 16)                                                                                   \
-    X(1, 24) X(2, 32) X(3, 40) X(4, 48) X(5, 56) X(6, 64) X(7, 72) X(8, 80) X(9, 88) X(10, 96) \
+    X(1, 24)                                                                                   \
+    X(2, 32) X(3, 40) X(4, 48) X(5, 56) X(6, 64) X(7, 72) X(8, 80) X(9, 88) X(10, 96)          \
         X(11, 104)
 #define TPI_KEPT_FLOATS(X)                                                                     \
     X(0, 112)                                                                                  \
-    X(1, 120) X(2, 128) X(3, 136) X(4, 144) X(5, 152) X(6, 160) X(7, 168) X(8, 176) X(9, 184)  \
-        X(10, 192) X(11, 200)
+    X(1, 120)                                                                                  \
+    X(2, 128) X(3, 136) X(4, 144) X(5, 152) X(6, 160) X(7, 168) X(8, 176) X(9, 184) X(10, 192) \
+        X(11, 200)
 __asm__(".text\n"
         ".hidden tpi_switch\n"
         ".globl tpi_switch\n"
@@ -218,11 +222,11 @@ struct tpi_fiber {
     void (*run)(void *user);
     void *user;
     bool waits;
-#if defined(__SANITIZE_ADDRESS__)
+#if defined(TPI_ADDRESS_SANITIZER)
     void *fake_inside, *fake_outside;
     const void *low_outside;
     size_t size_outside;
-#elif defined(__SANITIZE_THREAD__)
+#elif defined(THREAD_SANITIZER)
     void *thread_inside, *thread_outside;
 #endif
 };
@@ -231,9 +235,9 @@ struct tpi_fiber {
 
 static void leave_outside(tpi_fiber *f)
 {
-#if defined(__SANITIZE_ADDRESS__)
+#if defined(TPI_ADDRESS_SANITIZER)
     __sanitizer_start_switch_fiber(&f->fake_outside, f->memory + f->page, f->size - f->page);
-#elif defined(__SANITIZE_THREAD__)
+#elif defined(THREAD_SANITIZER)
     f->thread_outside = __tsan_get_current_fiber();
     __tsan_switch_to_fiber(f->thread_inside, 0);
 #else
@@ -243,7 +247,7 @@ static void leave_outside(tpi_fiber *f)
 
 static void come_outside(tpi_fiber *f)
 {
-#if defined(__SANITIZE_ADDRESS__)
+#if defined(TPI_ADDRESS_SANITIZER)
     __sanitizer_finish_switch_fiber(f->fake_outside, NULL, NULL);
 #else
     (void)f;
@@ -252,10 +256,10 @@ static void come_outside(tpi_fiber *f)
 
 static void leave_inside(tpi_fiber *f)
 {
-#if defined(__SANITIZE_ADDRESS__)
+#if defined(TPI_ADDRESS_SANITIZER)
     __sanitizer_start_switch_fiber(f->waits ? &f->fake_inside : NULL, f->low_outside,
                                    f->size_outside);
-#elif defined(__SANITIZE_THREAD__)
+#elif defined(THREAD_SANITIZER)
     __tsan_switch_to_fiber(f->thread_outside, 0);
 #else
     (void)f;
@@ -264,7 +268,7 @@ static void leave_inside(tpi_fiber *f)
 
 static void come_inside(tpi_fiber *f, bool again)
 {
-#if defined(__SANITIZE_ADDRESS__)
+#if defined(TPI_ADDRESS_SANITIZER)
     __sanitizer_finish_switch_fiber(again ? f->fake_inside : NULL, &f->low_outside,
                                     &f->size_outside);
 #else
@@ -339,9 +343,21 @@ static bool go_inside(tpi_fiber *f)
     return !f->waits;
 }
 
+/* Where the processor keeps return addresses a second time nothing here tells it of another stack. */
+static bool has_shadow_stack(void)
+{
+    uintptr_t top = 0;
+#if defined(__x86_64__)
+    __asm__("rdsspq %0" : "+r"(top)); /* does nothing where there is none */
+#endif
+    return top;
+}
+
 static tpi_fiber *open_fiber(void)
 {
     TPI_KEEP_ERRNO;
+    if (has_shadow_stack())
+        return NULL;
 #if defined(TPI_SWITCH) || defined(TPI_UCONTEXT)
     const size_t page = (size_t)sysconf(_SC_PAGESIZE), size = page + STACK;
     char *memory = mmap(NULL, size, PROT_NONE,
@@ -354,7 +370,7 @@ static tpi_fiber *open_fiber(void)
     }
     tpi_fiber *f = (tpi_fiber *)(void *)(memory + size) - 1;
     *f = (tpi_fiber){.memory = memory, .page = page, .size = size};
-#if defined(__SANITIZE_THREAD__)
+#if defined(THREAD_SANITIZER)
     f->thread_inside = __tsan_create_fiber(0);
 #endif
     return f;
@@ -383,14 +399,16 @@ void tpi_fiber_close(tpi_fiber *f)
     TPI_KEEP_ERRNO;
     const tpi_fiber was = *f;            /* it lies in that memory */
     tpi_somebodys(was.memory, was.size); /* of what has not returned */
-#if defined(__SANITIZE_THREAD__)
+#if defined(THREAD_SANITIZER)
     __tsan_destroy_fiber(was.thread_inside);
 #endif
     munmap(was.memory, was.size);
 }
 
-void tpi_fibers_close(tpi_fiber **idle)
+void tpi_fibers_close(tpi_fiber **idle, int but)
 {
+    for (; *idle && but > 0; but--)
+        idle = &(*idle)->next;
     while (*idle)
         tpi_fiber_close(tpi_fiber_take(idle));
 }

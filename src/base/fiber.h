@@ -17,7 +17,8 @@ tpi_fiber *tpi_fiber_take(tpi_fiber **idle);
 void tpi_fiber_give_back(tpi_fiber **idle, tpi_fiber *f);
 /* Of one that does not run. What its function has on the stack is lost if it has not returned. */
 void tpi_fiber_close(tpi_fiber *f);
-void tpi_fibers_close(tpi_fiber **idle);
+/* All that are idle, but for so many. */
+void tpi_fibers_close(tpi_fiber **idle, int but);
 
 /* Runs run(user) until it waits; true: it has returned. A fiber that has can be started again. */
 bool tpi_fiber_start(tpi_fiber *f, void (*run)(void *user), void *user);

@@ -10,10 +10,11 @@
 #include <string.h>
 
 enum {
-    MOST = 1024,   /* samples that wait at a time */
-    ROOM = 1 << 20 /* of the numbers of a sample, for what one call makes */
+    MOST = 1024, /* samples that wait at a time */
+    MOST_IDLE =
+        32 /* stacks that are kept for the next time: what they needed once stays with them */
 };
-#define RANGE (UINT64_C(1) << 24)
+#define RANGE ((uint64_t)TPI_SAMPLE_RANGE)
 #define LAST (UINT64_C(1) << 57) /* of all numbers; a tensor's `read` has 58 bits for one */
 
 static const char *const what = "tp_batch_each";
@@ -32,7 +33,6 @@ typedef struct sample {
     tpi_fiber
         *fiber; /* NULL: it has not begun, or runs on the stack of who called, and alone */
     tpi_caller caller; /* while it does not run */
-    uint64_t first;    /* of its numbers of program order */
     int32_t number;
     uint8_t state;
 } sample;
@@ -46,7 +46,9 @@ struct tpi_samples {
     bool together;      /* each has a fiber; else one comes after the other */
     bool reversed;      /* those that may go on do so from the last one on */
     bool opened;        /* the queue, for this alone */
-    tpi_stack above; /* the stack of who called, as far as frames there are around this one */
+    tpi_stack stack;    /* of who called; none where it is not known */
+    const char *frame;  /* there */
+    bool lost;          /* a result, for want of memory */
     tpi_caller outside; /* who called, while a sample does */
     uint64_t first;     /* numbers from there on are those of samples */
     sample *now;        /* that calls; NULL: who called */
@@ -58,6 +60,11 @@ struct tpi_samples {
 static tp_ctx *ctx_of(const tpi_samples *s)
 {
     return s->w->ctx;
+}
+
+static bool is_in(tpi_stack stack, const char *frame)
+{
+    return frame >= stack.low && frame < stack.high;
 }
 
 /* ---- who calls -------------------------------------------------------------------------------------------------------- */
@@ -87,30 +94,38 @@ static void flush(tpi_samples *s)
     tpi_queue_flush(s->w);
 }
 
-/* What the body left to who called: as if it had been made there. */
-static void hand_over(tp_ctx *ctx, tpi_caller *from)
+/* What the body left to who called, as if it had been made there; false: some is lost, for want of memory. */
+static bool hand_over(tpi_caller *from)
 {
+    bool ok = true;
     const int32_t n = from->n_owned, kept = from->n_scopes ? from->scopes[0].mark : 0;
     from->n_owned = from->n_scopes = 0;
     for (int32_t i = 0; i < n; i++) {
         tp_tensor *t = from->owned[i];
         t->owned_at = -1;
         if (!tpi_own(t))
-            tpi_no_memory(ctx, TPI_AT(NULL, 0), what);
+            ok = false;
         else if (i < kept)
             tp_keep(t);
     }
+    return ok;
 }
 
 /* ---- a sample ----------------------------------------------------------------------------------------------------------- */
 
+/* What it sets of these holds until it ends. */
 static void run_body(tp_ctx *ctx, tp_sample_body body, void *user, int64_t i)
 {
+    const uint64_t stream = ctx->caller.stream;
+    const bool recording = ctx->caller.recording, training = ctx->caller.training;
     tpi_user_code code;
     tpi_user_code_enter(&code, ctx, what);
     body(user, i);
     tpi_user_code_end_blocks(&code);
     tpi_user_code_leave(&code);
+    ctx->caller.stream = stream;
+    ctx->caller.recording = recording;
+    ctx->caller.training = training;
 }
 
 static void run_sample(void *user)
@@ -145,16 +160,17 @@ static void begin_sample(tpi_samples *s, sample *x, int32_t number)
     tpi_caller *c = &x->caller;
     x->number = number;
     x->state = IS_NEW;
-    x->first = s->together ? s->first + RANGE * (uint64_t)number : from->seq;
-    c->seq = x->first;
+    c->others = s->first;
+    c->first = s->together ? s->first + RANGE * (uint64_t)number : from->seq;
+    c->seq = c->first;
+    c->sample = number + 1;
     c->function = from->function;
     c->calls = from->calls;
     c->stack = from->stack;
-    c->blocks = NULL;
+    c->blocks = from->blocks;
     c->stream = from->stream;
     c->recording = from->recording;
     c->training = from->training;
-    c->sample = number + 1;
     c->scopes[0].mark = 0;
     c->n_scopes = 1;
     c->scope_floor = 1;
@@ -170,7 +186,7 @@ static void end_sample(tpi_samples *s, sample *x)
     x->state = HAS_ENDED;
     if (!s->together)
         ctx->caller.seq = x->caller.seq;
-    hand_over(ctx, &x->caller);
+    s->lost |= !hand_over(&x->caller);
 }
 
 static bool is_first(const tpi_samples *s, const sample *x)
@@ -181,29 +197,38 @@ static bool is_first(const tpi_samples *s, const sample *x)
     return s->live[i] == x;
 }
 
+/* False: there is no stack for it now. */
+static bool has_stack(tpi_samples *s, sample *x)
+{
+    if (s->together)
+        x->fiber = tpi_fiber_take(&ctx_of(s)->fibers);
+    if (x->fiber)
+        x->caller.stack = tpi_fiber_stack(x->fiber);
+    return x->fiber || is_first(s, x);
+}
+
+/* Its body, from the beginning or from where it waits; true: it has ended. */
+static bool go_on(tpi_samples *s, sample *x)
+{
+    const bool begins = x->state == IS_NEW;
+    x->state = MAY_GO_ON;
+    become(s, x);
+    if (x->fiber)
+        return begins ? tpi_fiber_start(x->fiber, run_sample, x) : tpi_fiber_go_on(x->fiber);
+    run_sample(x);
+    return true;
+}
+
 /* Until it waits or ends. False: there is no stack for it now. */
 static bool run(tpi_samples *s, sample *x)
 {
-    const bool begins = x->state == IS_NEW;
-    if (begins && s->together)
-        x->fiber = tpi_fiber_take(&ctx_of(s)->fibers);
-    if (begins && !x->fiber && !is_first(s, x))
+    if (x->state == IS_NEW && !has_stack(s, x))
         return false;
-    if (begins && x->fiber)
-        x->caller.stack = tpi_fiber_stack(x->fiber);
-    ctx_of(s)->batch_counts.samples += begins;
-    bool ended = true;
-    for (bool starts = begins;; starts = false) {
-        x->state = MAY_GO_ON;
-        become(s, x);
-        if (!x->fiber)
-            run_sample(x);
-        else
-            ended =
-                starts ? tpi_fiber_start(x->fiber, run_sample, x) : tpi_fiber_go_on(x->fiber);
-        if (ended || x->state != WANTS_VALUES)
-            break;
+    ctx_of(s)->batch_counts.samples += x->state == IS_NEW;
+    bool ended = go_on(s, x);
+    while (!ended && x->state == WANTS_VALUES) {
         flush(s);
+        ended = go_on(s, x);
     }
     if (ended)
         end_sample(s, x);
@@ -278,6 +303,7 @@ static void free_samples(tpi_samples *s)
     ctx->callers = s->around;
     for (int32_t i = 0; i < s->n_idle; i++)
         free_sample(s, s->idle[i]);
+    tpi_fibers_close(&ctx->fibers, MOST_IDLE);
     tpi_give_back(&ctx->mem, s, sizeof *s);
 }
 
@@ -288,7 +314,7 @@ static bool goes_together(const tp_ctx *ctx, const char *fibers, int32_t n)
     if (!has_numbers)
         tpi_log(TPI_LOG_batch,
                 "no numbers of program order are left: samples run one after the other");
-    return n > 1 && has_numbers && !(fibers && strcmp(fibers, "0") == 0);
+    return has_numbers && !(fibers && strcmp(fibers, "0") == 0);
 }
 
 static tp_status run_in(tpi_queue *w, bool opened, tpi_at at, int32_t n, tp_sample_body body,
@@ -296,6 +322,7 @@ static tp_status run_in(tpi_queue *w, bool opened, tpi_at at, int32_t n, tp_samp
 {
     tp_ctx *ctx = w->ctx;
     const char *fibers = tpi_env(TPI_ENV_FIBERS);
+    const char *frame = __builtin_frame_address(0);
     (void)tpi_stack_is_low(&ctx->caller.stack); /* finds it */
     const bool together = goes_together(ctx, fibers, n);
     tpi_samples *s = tpi_take(&ctx->mem, sizeof *s);
@@ -310,13 +337,14 @@ static tp_status run_in(tpi_queue *w, bool opened, tpi_at at, int32_t n, tp_samp
         .opened = opened,
         .together = together,
         .reversed = fibers && strcmp(fibers, "reverse") == 0,
-        .above = {__builtin_frame_address(0), ctx->caller.stack.high},
-        .outside = {.next = ctx->callers                         },
+        .stack = is_in(ctx->caller.stack, frame) ? ctx->caller.stack : (tpi_stack){NULL, NULL},
+        .frame = frame,
+        .outside = {.next = ctx->callers   },
         .first = ctx->caller.seq + (together ? RANGE : 0)
     };
     ctx->callers = &s->outside;
     w->samples = s;
-    const bool ok = run_all(s);
+    const bool ok = run_all(s) && !s->lost;
     become(s, NULL);
     if (s->together)
         ctx->caller.seq = s->first + RANGE * (uint64_t)n;
@@ -331,6 +359,7 @@ tp_status tp_batch_each_at(const char *file, int line, tp_ctx *tp, int64_t n,
     if (!tp)
         return TP_E_NULL;
     TPI_ALONE_STATUS(tp, at, what);
+    tpi_come_back(tp);
     if (!body)
         return tpi_fail_status(tp, at, what, TP_E_NULL, "body is NULL");
     if (tpi_is_spoilt(n))
@@ -339,9 +368,10 @@ tp_status tp_batch_each_at(const char *file, int line, tp_ctx *tp, int64_t n,
         return tpi_fail_status(tp, at, what, TP_E_VALUE, "there are no %lld samples",
                                (long long)n);
     tp_status status = TP_OK;
-    tpi_queue *opened = tp->frame || tp->trap_nan ? NULL : tpi_queue_open(tp);
-    tpi_queue *w = tpi_queue_of(tp);
-    if (w && !w->samples && !tp->trap_nan)
+    const bool alone = tp->trap_nan || tp->caller.sample;
+    tpi_queue *opened = tp->frame || alone ? NULL : tpi_queue_open(tp);
+    tpi_queue *w = alone ? NULL : tpi_queue_of(tp);
+    if (w)
         status = run_in(w, opened, at, (int32_t)n, body, user);
     else
         for (int64_t i = 0; i < n; i++)
@@ -363,11 +393,6 @@ static bool may_wait(const tp_ctx *ctx, const tpi_queue *w)
            ctx->frame == &w->head;
 }
 
-static bool is_in(tpi_stack stack, const char *frame)
-{
-    return frame >= stack.low && frame < stack.high;
-}
-
 /* Does a sample run that can wait? Another context's sample in it has a stack of its own, and stays there. */
 static bool has_fiber(const tpi_samples *s)
 {
@@ -381,14 +406,14 @@ static void hand_back(tpi_samples *s, sample_state state)
     tpi_fiber_wait(s->now->fiber);
 }
 
-void tpi_queue_settle(tpi_queue *w, bool at_once)
+void tpi_queue_settle(tpi_queue *w, tpi_others others)
 {
     tpi_samples *s = w->samples;
     if (w->running || !w->n)
         return;
     if (!has_fiber(s)) {
         tpi_queue_flush(w);
-    } else if (at_once || !may_wait(w->ctx, w)) {
+    } else if (others == TPI_OTHERS_STAY || !may_wait(w->ctx, w)) {
         hand_back(s, WANTS_VALUES);
     } else {
         w->ctx->batch_counts.waits++;
@@ -403,45 +428,6 @@ void tpi_samples_take_turn(tpi_queue *w)
         hand_back(s, WAITS_FOR_TURN);
 }
 
-tp_tensor *tpi_samples_refuse(tpi_queue *w, tpi_at at, const char *name, int n,
-                              tp_tensor *const *in)
-{
-    const tpi_samples *s = w->samples;
-    const sample *x = s ? s->now : NULL;
-    if (!x || w->ctx->sweeps) /* gradients are added to what others have given */
-        return NULL;
-    const uint64_t end = w->ctx->caller.seq;
-    for (int k = 0; k < n; k++)
-        if (in[k]->seq >= s->first && (in[k]->seq < x->first || in[k]->seq >= end) &&
-            !tpi_is_kept_number(in[k]))
-            return tpi_fail(w->ctx, at, name, TP_E_STATE,
-                            "operand %d was made by another sample of tp_batch_each, which may "
-                            "not be there yet: samples give results to who called it alone",
-                            k);
-    if (end - x->first > RANGE - ROOM)
-        return tpi_fail(w->ctx, at, name, TP_E_LIMIT, "more than %llu tensors in one sample",
-                        (unsigned long long)(RANGE - ROOM));
-    return NULL;
-}
-
-bool tpi_samples_share(const tpi_queue *w, const tp_tensor *t)
-{
-    const sample *x = w->samples ? w->samples->now : NULL;
-    return x && t->seq < x->first;
-}
-
-tp_tensor *tpi_samples_refuse_assign(tpi_queue *w, tpi_at at, const tp_tensor *variable)
-{
-    if (!tpi_samples_share(w, variable))
-        return NULL;
-    return tpi_fail(
-        w->ctx, at, "tp_assign", TP_E_STATE,
-        "a sample of tp_batch_each assigns %s%s%s, which others read: assign it behind "
-        "the call",
-        variable->name ? "\"" : "", variable->name ? variable->name : "a variable",
-        variable->name ? "\"" : "");
-}
-
 /* A stream that a body chose is that sample's. */
 tp_tensor *tpi_samples_refuse_draw(tpi_queue *w, tpi_at at)
 {
@@ -453,13 +439,19 @@ tp_tensor *tpi_samples_refuse_draw(tpi_queue *w, tpi_at at)
         ctx->caller.stream == s->outside.stream ? NULL : tpi_stream_of(ctx, ctx->caller.stream);
     if (!stream) {
         tpi_samples_take_turn(w);
-        return NULL;
+        return has_fiber(s) && !is_first(s, s->now)
+                   ? tpi_fail(ctx, at, "tp_random_stream", TP_E_STATE,
+                              "numbers are drawn in the midst of something by a sample that is "
+                              "not the first: "
+                              "choose a stream of its own")
+                   : NULL;
     }
-    if (stream->sample > s->first && stream->sample != s->now->first + 1)
+    const uint64_t mark = ctx->caller.first + 1;
+    if (stream->sample > s->first && stream->sample != mark)
         return tpi_fail(ctx, at, "tp_random_stream", TP_E_STATE,
                         "another sample of tp_batch_each has drawn from stream %llu",
                         (unsigned long long)stream->number);
-    stream->sample = s->now->first + 1;
+    stream->sample = mark;
     return NULL;
 }
 
@@ -467,7 +459,10 @@ tp_tensor *tpi_samples_refuse_draw(tpi_queue *w, tpi_at at)
 
 bool tpi_samples_left(const tpi_queue *w)
 {
-    return w->samples && is_in(w->samples->above, __builtin_frame_address(0));
+    const tpi_samples *s = w->samples;
+    const char *here = __builtin_frame_address(0);
+    /* Where a fiber runs nothing else does on that stack; else it shows by frames around that of the call. */
+    return s && is_in(s->stack, here) && ((s->now && s->now->fiber) || here > s->frame);
 }
 
 void tpi_samples_give_up(tpi_queue *w)
@@ -478,8 +473,8 @@ void tpi_samples_give_up(tpi_queue *w)
     become(s, NULL);
     for (int32_t i = 0; i < s->n_live; i++) {
         sample *x = s->live[i];
-        hand_over(ctx, &x->caller);
-        if (x->fiber)
+        hand_over(&x->caller);
+        if (x->fiber && !is_in(tpi_fiber_stack(x->fiber), __builtin_frame_address(0)))
             tpi_fiber_close(x->fiber);
         free_sample(s, x);
     }

@@ -8,21 +8,18 @@
 
 #include "batch/queue.h"
 
-/* What waits is computed, and what the code that calls looks at is there. at_once: others do not go on meanwhile. */
-void tpi_queue_settle(tpi_queue *w, bool at_once);
+/* What waits is computed, and what the code that calls looks at is there. */
+typedef enum tpi_others {
+    TPI_OTHERS_GO_ON,
+    TPI_OTHERS_STAY
+} tpi_others; /* samples, meanwhile */
+void tpi_queue_settle(tpi_queue *w, tpi_others others);
 
 /* The code that calls does what others see. */
 void tpi_samples_take_turn(tpi_queue *w);
 
-/* NULL, or the failed tensor: an operand is another sample's, or there are too many tensors in this one. */
-tp_tensor *tpi_samples_refuse(tpi_queue *w, tpi_at at, const char *what, int n,
-                              tp_tensor *const *in);
-tp_tensor *tpi_samples_refuse_assign(tpi_queue *w, tpi_at at, const tp_tensor *variable);
 /* Before a draw from the context's stream. */
 tp_tensor *tpi_samples_refuse_draw(tpi_queue *w, tpi_at at);
-
-/* Is t of a sample that runs, or older? False in no sample. */
-bool tpi_samples_share(const tpi_queue *w, const tp_tensor *t);
 
 /* The code that calls is in no sample, though one runs: a body was left by longjmp. */
 bool tpi_samples_left(const tpi_queue *w);

@@ -66,20 +66,15 @@ static void queue_before_error(tp_ctx *ctx, bool asks)
 {
     tpi_queue *w = (tpi_queue *)ctx->frame;
     if (!is_over(ctx, w) && w->may_fail)
-        tpi_queue_settle(w, !asks);
+        tpi_queue_settle(w, asks ? TPI_OTHERS_GO_ON : TPI_OTHERS_STAY);
 }
 
 static tp_tensor *queue_apply(tp_ctx *ctx, tpi_at at, const tpi_op *op, int n_in,
                               tp_tensor *const *in, const void *attrs, bool requires)
 {
     tpi_queue *w = (tpi_queue *)ctx->frame;
-    tp_tensor *failed = is_over(ctx, w) ? NULL : tpi_samples_refuse(w, at, op->name, n_in, in);
-    if (failed)
-        return failed;
-    if (!ctx->frame)
-        return tpi_apply_now(ctx, at, op, n_in, in, attrs);
     if (ctx->trap_nan || any_wrapped(n_in, in)) {
-        tpi_queue_settle(w, false);
+        tpi_queue_settle(w, TPI_OTHERS_STAY);
         return tpi_apply_now(ctx, at, op, n_in, in, attrs);
     }
     if (op->kind == TPI_EFFECT) /* which fails where an operand has */
@@ -87,18 +82,18 @@ static tp_tensor *queue_apply(tp_ctx *ctx, tpi_at at, const tpi_op *op, int n_in
     if (comes_now(w, op, n_in, in))
         return tpi_apply_now(ctx, at, op, n_in, in, attrs);
     tpi_infer q = {.op = op, .at = at, .ctx = ctx, .n_in = n_in, .in = in, .attrs = attrs};
-    failed = tpi_infer_op(&q);
+    tp_tensor *failed = tpi_infer_op(&q);
     if (failed)
         return failed;
     const bool known = has_known_index(&q);
     if (known && !tpi_indices_in_range(in, attrs)) { /* it is told at once */
-        tpi_queue_settle(w, false);
+        tpi_queue_settle(w, TPI_OTHERS_STAY);
         return tpi_apply_now(ctx, at, op, n_in, in, attrs);
     }
     w->may_fail |= tpi_may_refuse(op) && !known;
     tp_tensor *y = wait(w, &q, requires);
     if (w->bytes > ctx->batch_budget)
-        tpi_queue_settle(w, true);
+        tpi_queue_settle(w, TPI_OTHERS_STAY);
     return y;
 }
 
@@ -113,7 +108,7 @@ static bool queue_call(tp_ctx *ctx, const tpi_function_call *call)
     tpi_queue *w = (tpi_queue *)ctx->frame;
     if (is_over(ctx, w) || ctx->trap_nan || any_wrapped(call->n_in, call->in))
         return false;
-    tp_tensor *failed = tpi_samples_refuse(w, call->at, call->name, call->n_in, call->in);
+    tp_tensor *failed = tpi_refuse_others(ctx, call->at, call->name, call->n_in, call->in);
     if (failed) {
         tpi_fail_all(failed, call->n_out, call->out);
         return true;
@@ -130,7 +125,7 @@ static bool queue_call(tp_ctx *ctx, const tpi_function_call *call)
     for (int i = 0; i < c->n_out; i++)
         call->out[i] = ok ? y[i] : tpi_no_memory(ctx, call->at, call->name);
     if (w->bytes > ctx->batch_budget)
-        tpi_queue_settle(w, true);
+        tpi_queue_settle(w, TPI_OTHERS_STAY);
     return true;
 }
 
@@ -138,25 +133,23 @@ static bool queue_call(tp_ctx *ctx, const tpi_function_call *call)
 static tp_tensor *queue_assign(tpi_at at, tp_tensor *var, tp_tensor *value)
 {
     tpi_queue *w = (tpi_queue *)var->ctx->frame;
-    tp_tensor *failed = is_over(var->ctx, w) ? NULL : tpi_samples_refuse_assign(w, at, var);
-    if (!failed)
-        failed = tpi_refuse_assign(at, var, value);
+    if (!is_over(var->ctx, w) && tpi_is_shared(var->ctx, var))
+        return tpi_fail_shared(var->ctx, at, "tp_assign");
+    tp_tensor *failed = tpi_refuse_assign(at, var, value);
     if (failed)
         return failed;
     var->ctx->looks++;
     if (var->ctx->frame)
-        tpi_queue_settle(w, false);
+        tpi_queue_settle(w, TPI_OTHERS_GO_ON);
     return value->status == TP_OK ? tpi_assign_concrete(at, var, value) : value;
 }
 
 /* ---- looks --------------------------------------------------------------------------------------------------------- */
 
-/* Is it seen by other samples, or of what others do? */
-static bool takes_turn(const tpi_queue *w, const tp_tensor *t, tpi_look look)
+/* Is it of more than a sample's own values, or seen outside of the program? */
+static bool takes_turn(const tp_tensor *t, tpi_look look)
 {
-    if (look == TPI_LOOK_MARK)
-        return t && tpi_samples_share(w, t);
-    return look == TPI_LOOK_EFFECT || (!t && look < TPI_LOOK_EFFECT);
+    return look == TPI_LOOK_EFFECT || look == TPI_LOOK_SHOW || (!t && look < TPI_LOOK_EFFECT);
 }
 
 static void queue_look(tp_ctx *ctx, tpi_at at, const tp_tensor *t, tpi_look look)
@@ -166,10 +159,10 @@ static void queue_look(tp_ctx *ctx, tpi_at at, const tp_tensor *t, tpi_look look
     if (look == TPI_LOOK_SYMBOL || is_over(ctx, w))
         return;
     ctx->looks++;
-    if (takes_turn(w, t, look))
+    if (takes_turn(t, look))
         tpi_samples_take_turn(w);
     if (look < TPI_LOOK_EFFECT && (!t || tpi_unit_of(w, t) >= 0 || t->flags & TPI_VARIABLE))
-        tpi_queue_settle(w, false);
+        tpi_queue_settle(w, TPI_OTHERS_GO_ON);
 }
 
 static void queue_take_turn(tp_ctx *ctx)
@@ -177,6 +170,11 @@ static void queue_take_turn(tp_ctx *ctx)
     tpi_queue *w = (tpi_queue *)ctx->frame;
     if (!is_over(ctx, w))
         tpi_samples_take_turn(w);
+}
+
+static void queue_come_back(tp_ctx *ctx)
+{
+    (void)is_over(ctx, (tpi_queue *)ctx->frame);
 }
 
 static tp_tensor *queue_refuse_draw(tp_ctx *ctx, tpi_at at)
@@ -215,6 +213,7 @@ static const tpi_frame_rules rules = {.apply = queue_apply,
                                       .wait = queue_wait,
                                       .assign = queue_assign,
                                       .take_turn = queue_take_turn,
+                                      .come_back = queue_come_back,
                                       .refuse_draw = queue_refuse_draw,
                                       .look = queue_look,
                                       .answered = queue_answered,
@@ -242,6 +241,8 @@ tpi_queue *tpi_queue_open(tp_ctx *ctx)
 tp_batch_block tp_batch_begin(tp_ctx *tp)
 {
     tp_batch_block b = {.tp = tp};
+    if (tp)
+        tpi_come_back(tp);
     if (!tp || tp->frame)
         return b;
     TPI_ALONE_OR(tp, TPI_AT(NULL, 0), "tp_batch", b);
@@ -264,6 +265,13 @@ void tp_batch_left(tp_batch_block *b)
 {
     if (!b)
         return;
+    if (b->tp)
+        tpi_come_back(b->tp);
+    if (b->tp && b->queue && b->tp->caller.sample) {
+        tpi_fail_status(b->tp, TPI_AT(NULL, 0), "tp_batch", TP_E_STATE,
+                        "a sample of tp_batch_each leaves the block around it");
+        return;
+    }
     if (b->tp && b->queue && (void *)b->tp->frame == b->queue)
         tpi_queue_close(b->queue);
     b->queue = NULL;

@@ -327,6 +327,9 @@ static tp_tensor *layer(cell *r, tp_tensor *x, const tp_recurrent *w,
             x = beside_weights(r->at, x, &w[d]);
         x = beside_any(r->at, x, TPI_IN(state[0], state[1], r->opt.lengths));
         r->dims = tpi_dims_of(x);
+        y = x->status == TP_OK ? NULL : x;
+    }
+    if (!y) {
         lengths = take_lengths(r, x, &y);
     }
     y = y ? y : run_all(r, x, w, lengths, state);
@@ -343,7 +346,7 @@ static void step(cell *r, tp_tensor *x, const tp_recurrent *w, const tp_recurren
     if (!failed) {
         x = beside_any(r->at, beside_weights(r->at, x, w), TPI_IN(state[0], state[1]));
         r->dims = tpi_dims_of(x);
-        failed = take_weights(r, x, w);
+        failed = x->status == TP_OK ? take_weights(r, x, w) : x;
     }
     for (int k = 0; k < n_states(r) && !failed; k++) {
         state[k] = first_state(r, x, x->shape[0], state[k]);

@@ -149,10 +149,12 @@ typedef struct tpi_caller {
     int32_t n_owned, owned_size;
     tpi_scope *scopes;
     int32_t n_scopes, scopes_size;
-    int32_t scope_floor;     /* scopes that the body of a function may not end */
-    const char *function;    /* the name of that function */
-    int32_t calls;           /* of functions that run, in each other */
-    int32_t sample;          /* of a tp_batch_each, from 1; 0: none */
+    int32_t scope_floor;  /* scopes that the body of a function may not end */
+    const char *function; /* the name of that function */
+    int32_t calls;        /* of functions that run, in each other */
+    int32_t sample;       /* of a tp_batch_each, from 1; 0: none. In one: */
+    uint64_t first,
+        others; /* tensors that it made have numbers from there on; and those of all samples */
     tpi_stack stack;         /* on which they run */
     struct tp_block *blocks; /* open ones, innermost first (control/control.c) */
     uint64_t stream;         /* of the draws that come (op/random_position.h) */
@@ -160,6 +162,9 @@ typedef struct tpi_caller {
     bool training;           /* see tp_training */
     struct tpi_caller *next; /* that waits too */
 } tpi_caller;
+
+/* Numbers of program order for each sample of a tp_batch_each, and how many of them are kept for what one call makes. */
+enum { TPI_SAMPLE_RANGE = 1 << 24, TPI_SAMPLE_ROOM = 1 << 20 };
 
 /* A hook on a marked tensor (grad/hook.c). */
 typedef struct tpi_hung {
@@ -201,8 +206,10 @@ typedef struct tpi_frame_rules {
     bool (*wait)(tp_ctx *ctx, const struct tpi_cell_side *s, tp_tensor *const *in,
                  tp_tensor *const *y);
     tp_tensor *(*assign)(tpi_at at, tp_tensor *var, tp_tensor *value);
-    /* Before what is to come in the order of a loop over samples; NULL: they come in order. */
+    /* In a sample of a tp_batch_each: before what is to come in the order of the samples; and ends the sample if a longjmp has
+     * left it. NULL: there are no samples. */
     void (*take_turn)(tp_ctx *ctx);
+    void (*come_back)(tp_ctx *ctx);
     /* Before a draw from the current stream: the failed tensor where it may not be; NULL: always. */
     tp_tensor *(*refuse_draw)(tp_ctx *ctx, tpi_at at);
     /* C looks at the value of t (NULL: at any): computes what is pending if that matters. */
@@ -435,6 +442,22 @@ static inline void tpi_note_effect(tp_ctx *ctx, const tp_tensor *t, tpi_look eff
 {
     if (ctx->frame)
         ctx->frame->rules->look(ctx, TPI_AT(NULL, 0), t, effect);
+}
+/* Do other samples see t (NULL: the context) too? */
+static inline bool tpi_is_shared(const tp_ctx *ctx, const tp_tensor *t)
+{
+    return ctx->caller.sample && (!t || t->seq < ctx->caller.first);
+}
+/* A sample may not change that. */
+tp_tensor *tpi_fail_shared(tp_ctx *ctx, tpi_at at, const char *what);
+/* NULL, or the failed tensor: one of them is another sample's, which may not be there yet, or there are too many in this one. */
+tp_tensor *tpi_refuse_others(tp_ctx *ctx, tpi_at at, const char *what, int n,
+                             tp_tensor *const *in);
+/* Before the caller's part of the context is read or set. */
+static inline void tpi_come_back(tp_ctx *ctx)
+{
+    if (ctx->caller.sample && ctx->frame && ctx->frame->rules->come_back)
+        ctx->frame->rules->come_back(ctx);
 }
 static inline void tpi_take_turn(tp_ctx *ctx)
 {

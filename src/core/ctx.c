@@ -145,7 +145,7 @@ void tp_close(tp_ctx *tp)
     tpi_caller_free(tp, &tp->caller);
     tpi_give_back(&tp->mem, tp->late, (size_t)tp->late_size * sizeof *tp->late);
     tpi_give_back(&tp->mem, tp->streams, (size_t)tp->streams_size * sizeof *tp->streams);
-    tpi_fibers_close(&tp->fibers);
+    tpi_fibers_close(&tp->fibers, 0);
     tpi_undones_free(&tp->undone, &tp->mem);
     tpi_mem mem = tp->mem;
     tpi_mem_done(&mem);
@@ -154,6 +154,8 @@ void tp_close(tp_ctx *tp)
 
 bool tp_training(tp_ctx *tp, bool on)
 {
+    if (tp)
+        tpi_come_back(tp);
     const bool was = tp_trains(tp);
     if (tp)
         tp->caller.training = on;
@@ -169,6 +171,10 @@ bool tp_trap_nan(tp_ctx *tp, bool on)
 {
     if (!tp)
         return false;
+    if (tpi_is_shared(tp, NULL)) {
+        tpi_fail_shared(tp, TPI_AT(NULL, 0), "tp_trap_nan");
+        return tp->trap_nan;
+    }
     tpi_note_effect(tp, NULL, TPI_LOOK_EFFECT);
     const bool was = tp->trap_nan;
     tp->trap_nan = on;
@@ -190,7 +196,7 @@ void tp_trim(tp_ctx *tp)
         tpi_object_remove(o);
         o->free(o);
     }
-    tpi_fibers_close(&tp->fibers);
+    tpi_fibers_close(&tp->fibers, 0);
     tpi_mem_trim(&tp->mem);
 }
 

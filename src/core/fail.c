@@ -1,3 +1,4 @@
+#include "base/float_mode.h"
 #include "base/log.h"
 #include "base/strbuf.h"
 #include "core/dim.h"
@@ -42,6 +43,7 @@ static tp_tensor *born(tp_ctx *ctx, tpi_at at, const char *what, tp_status statu
 {
     if (ctx && ctx->frame)
         ctx->frame->rules->before_error(ctx, false); /* an older op may have failed first */
+    TPI_DEFAULT_FLOAT_MODE;                          /* texts have numbers */
     char text[TPI_ERROR_TEXT];
     write_text(text, sizeof text, at, what, fmt, ap);
     if (ctx && ctx->caller.sample)
@@ -127,6 +129,33 @@ tp_tensor *tpi_no_memory(tp_ctx *ctx, tpi_at at, const char *what)
         return (tp_tensor *)&tpi_nil;
     tpi_fail_status(ctx, at, what, TP_E_MEMORY, "out of memory");
     return &ctx->nil;
+}
+
+tp_tensor *tpi_fail_shared(tp_ctx *ctx, tpi_at at, const char *what)
+{
+    return tpi_fail(
+        ctx, at, what, TP_E_STATE,
+        "a sample of tp_batch_each changes what other samples see: do it before that call, or "
+        "behind it");
+}
+
+tp_tensor *tpi_refuse_others(tp_ctx *ctx, tpi_at at, const char *what, int n,
+                             tp_tensor *const *in)
+{
+    const tpi_caller *c = &ctx->caller;
+    if (!c->sample || ctx->sweeps) /* gradients are added to what others have given */
+        return NULL;
+    for (int k = 0; k < n; k++)
+        if (in[k]->seq >= c->others && (in[k]->seq < c->first || in[k]->seq >= c->seq) &&
+            !tpi_is_kept_number(in[k]))
+            return tpi_fail(ctx, at, what, TP_E_STATE,
+                            "operand %d was made by another sample of tp_batch_each, which may "
+                            "not be there yet: samples give results to who called it alone",
+                            k);
+    if (c->seq - c->first > TPI_SAMPLE_RANGE - TPI_SAMPLE_ROOM)
+        return tpi_fail(ctx, at, what, TP_E_LIMIT, "more than %d tensors in one sample",
+                        TPI_SAMPLE_RANGE - TPI_SAMPLE_ROOM);
+    return NULL;
 }
 
 tp_tensor *tpi_fail_kept_number(const tp_tensor *t, tpi_at at, const char *what)

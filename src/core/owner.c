@@ -30,6 +30,7 @@ tp_status tp_scope_begin(tp_ctx *tp)
     if (!tp)
         return TP_E_NULL;
     TPI_ALONE_STATUS(tp, TPI_AT(NULL, 0), "tp_scope_begin");
+    tpi_come_back(tp);
     tpi_caller *c = &tp->caller;
     tpi_scope *s = tpi_grow(&tp->mem, c->scopes, c->n_scopes, &c->scopes_size, sizeof *s);
     if (!s) {
@@ -46,12 +47,11 @@ tp_status tp_scope_end_at(const char *file, int line, tp_ctx *tp)
     if (!tp)
         return TP_E_NULL;
     TPI_ALONE_STATUS(tp, TPI_AT(file, line), "tp_scope_end");
+    tpi_come_back(tp);
     tpi_caller *c = &tp->caller;
     if (c->n_scopes == 0)
         return tpi_fail_status(tp, TPI_AT(file, line), "tp_scope_end", TP_E_STATE,
                                "no scope is open");
-    if (c->n_scopes <= c->scope_floor && tp->frame) /* it may be that of a sample that was left */
-        tp->frame->rules->before_error(tp, false);
     if (c->n_scopes <= c->scope_floor)
         return tpi_fail_status(tp, TPI_AT(file, line), "tp_scope_end", TP_E_STATE,
                                "the body of \"%s\" ends a scope that it did not begin",
@@ -161,7 +161,8 @@ tp_tensor *(tp_keep)(tp_tensor *t)
         return t;
     tp_ctx *ctx = t->ctx;
     tpi_caller *c = owner_of(ctx, t);
-    if (c->n_scopes == 0)
+    /* In a sample: of who called, whose innermost scope is that of the body itself. */
+    if (c->n_scopes == 0 || (c != &ctx->caller && ctx->caller.n_scopes > 1))
         return t;
     TPI_ALONE(ctx, TPI_AT(NULL, 0), "tp_keep");
     tpi_scope *s = &c->scopes[c->n_scopes - 1];

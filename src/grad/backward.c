@@ -47,6 +47,7 @@ bool tp_recording(tp_ctx *tp, bool on)
 {
     if (!tp)
         return false;
+    tpi_come_back(tp);
     const bool was = tp->caller.recording;
     tp->caller.recording = on;
     return was;
@@ -154,6 +155,18 @@ tp_status(tp_backward)(tp_tensor *y)
     return tp_backward_at(NULL, 0, y);
 }
 
+/* What samples before have made of a gradient, as a tensor of this one. */
+static tp_tensor *own_view(tpi_at at, tp_tensor *g)
+{
+    tp_ctx *ctx = g->ctx;
+    const bool sweeps = ctx->sweeps, was = tp_recording(ctx, false);
+    ctx->sweeps = true; /* it is another sample's */
+    tp_tensor *y = tp_reshape_at(at.file, at.line, g, g->rank, g->shape);
+    ctx->sweeps = sweeps;
+    tp_recording(ctx, was);
+    return y;
+}
+
 tp_tensor *tp_grad_of_at(const char *file, int line, tp_tensor *t)
 {
     const tpi_at at = TPI_AT(file, line);
@@ -174,7 +187,8 @@ tp_tensor *tp_grad_of_at(const char *file, int line, tp_tensor *t)
         tpi_ref(zero);
         t->grad = zero;
     }
-    return held(t->grad, at, "tp_grad_of");
+    return held(tpi_is_shared(t->ctx, NULL) ? own_view(at, t->grad) : t->grad, at,
+                "tp_grad_of");
 }
 
 TPI_BARE(tp_tensor *, tp_grad_of, (tp_tensor * t), t)
@@ -207,6 +221,8 @@ tp_tensor *tp_require_grad_at(const char *file, int line, tp_tensor *t)
         return t; /* recorded: tp_grad can ask for it as it is */
     if (tpi_is_kept_number(t))
         return tpi_fail_kept_number(t, at, "tp_require_grad");
+    if (!(t->flags & TPI_LEAF) && tpi_is_shared(t->ctx, t))
+        return tpi_fail_shared(t->ctx, at, "tp_require_grad");
     if (!(t->flags & TPI_LEAF))
         tpi_note_effect(t->ctx, t, TPI_LOOK_MARK);
     if (!(t->flags & TPI_LEAF) && !tpi_note_mark(t))
@@ -489,6 +505,8 @@ tp_status tp_grads_at(const char *file, int line, tp_tensor *y, tp_tensor *dy, i
         failed = refuse_over(at, y, dy, n, xs);
     if (!y || failed || !xs)
         return tpi_fail_all(failed ? failed : (tp_tensor *)&tpi_nil, n, dx);
+    if (y->ctx->has_custom || y->ctx->n_hung) /* the user's code, which may draw, runs in it */
+        tpi_take_turn(y->ctx);
     tp_graph *tracing = y->ctx->tracing; /* what is computed is where y is */
     const bool sweeps = y->ctx->sweeps;
     y->ctx->tracing = NULL;

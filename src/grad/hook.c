@@ -138,6 +138,8 @@ tp_status tp_hook_on_at(const char *file, int line, tp_tensor *x, tp_hook *h)
         return tpi_fail_status(ctx, at, what, TP_E_STATE,
                                "the tensor is not marked (tp_require_grad, tp_param): use "
                                "tp_hooked");
+    if (tpi_is_shared(ctx, x))
+        return (tp_status)tpi_fail_shared(ctx, at, what)->status;
     tpi_hung *v = tpi_grow(&ctx->mem, ctx->hung, ctx->n_hung, &ctx->hung_size, sizeof *v);
     if (!v)
         return (tp_status)tpi_no_memory(ctx, at, what)->status;

@@ -98,7 +98,7 @@ bool tpi_sweep_start(tpi_sweep *s, tp_ctx *ctx, tpi_at at, int n_roots, tp_tenso
     *s = (tpi_sweep){.ctx = ctx,
                      .at = at,
                      .max_in = 1,
-                     .left = 8 * (int64_t)ctx->caller.seq + 10000,
+                     .left = 8 * (int64_t)ctx->heads.born + 10000,
                      .now = !ctx->caller.recording && takes_calls(ctx)};
     if (!collect(s, n_roots, roots, n_ends, ends)) {
         s->nodes.n = 0;

@@ -15,6 +15,8 @@ tp_tensor *(tp_name)(tp_tensor *t, const char *name)
         return t;
     if (tpi_is_kept_number(t))
         return tpi_fail_kept_number(t, at, "tp_name");
+    if (tpi_is_shared(t->ctx, t))
+        return tpi_fail_shared(t->ctx, at, "tp_name");
     tpi_note_effect(t->ctx, t, TPI_LOOK_MARK);
     if (!t->graph)
         return tpi_set_name(t, name) ? t : tpi_no_memory(t->ctx, at, "tp_name");

@@ -160,8 +160,10 @@ void tpi_note_unrecorded(int n_in, tp_tensor *const *in, tp_tensor *y)
         tp_tensor *x = in[i];
         if (x->dtype < TP_F32 || x == y)
             continue;
-        if (!x->read)
+        if (!x->read) /* samples of a tp_batch_each do not come in order */
             x->read = y->seq << 6 | (y->ctx->n_read++ & 63);
+        else if (y->seq < x->read >> 6)
+            x->read = y->seq << 6 | (x->read & 63);
         y->from |= x->from | tpi_from_bit(x);
         if (x->since && x->since < y->since)
             y->since = x->since;
@@ -174,6 +176,12 @@ static __attribute__((noinline)) tp_tensor *note(tp_ctx *ctx, tpi_at at, const t
                                                  const void *attrs, bool requires, tp_graph *g)
 {
     TPI_ALONE(ctx, at, op->name);
+    tpi_come_back(ctx);
+    tp_tensor *others = tpi_refuse_others(ctx, at, op->name, n_in, in);
+    if (others)
+        return others;
+    if (!g && !ctx->frame) /* a longjmp has left it, and it is over */
+        return tpi_apply(at, op, n_in, in, attrs);
     if (!g)
         return ctx->frame->rules->apply(ctx, at, op, n_in, in, attrs, requires);
     tpi_infer q = {.op = op,

@@ -2,6 +2,7 @@
  * numbers for each matrix, which the functions cut into their results. Gradients: M. Seeger and others, "Auto-differentiating
  * linear algebra" (2017), for QR; M. B. Giles (2008) for eigenvectors; J. Townsend, "Differentiating the singular value
  * decomposition" (2016). */
+#include "base/float_mode.h"
 #include "ir/factors.h"
 #include "op/set_calls.h"
 #include "op/stacks.h"
@@ -398,6 +399,16 @@ const tpi_op tpi_op_lstsq = {
     .isa_call = TPI_ISA_of_op,
 };
 
+/* A host may have exceptions unmasked, which subnormals and NaN would raise. */
+static bool is_part(double eps)
+{
+    TPI_DEFAULT_FLOAT_MODE;
+    TPI_FLOAT_PIN(eps);
+    bool is = eps >= 0 && eps < 1;
+    TPI_FLOAT_PIN(is);
+    return is;
+}
+
 tp_tensor *tp_lstsq_at(const char *file, int line, tp_tensor *a, tp_tensor *b, double eps)
 {
     const tpi_at at = TPI_AT(file, line);
@@ -416,7 +427,7 @@ tp_tensor *tp_lstsq_at(const char *file, int line, tp_tensor *a, tp_tensor *b, d
                         SHAPE(b));
     if (tpi_is_near_handle(a->ctx, eps))
         return tpi_fail_near_handle(a->ctx, at, "lstsq", eps);
-    if (!(eps >= 0 && eps < 1))
+    if (!is_part(eps))
         return tpi_fail(a->ctx, at, "lstsq", TP_E_VALUE, "eps is %g, not from 0 to 1", eps);
     if ((failed = tpi_stretch_stacks(at, "lstsq", &a, &b)))
         return failed;

@@ -175,10 +175,11 @@ static tp_tensor *draw(tp_ctx *ctx, tpi_at at, tpi_random_attrs *r)
     if (!tpi_check_shape(ctx, at, kind_names[r->kind], (int)r->shape.n, r->shape.v, &y) ||
         refuse_numbers(ctx, at, r, &y))
         return y;
+    y = ctx->frame && ctx->frame->rules->refuse_draw ? ctx->frame->rules->refuse_draw(ctx, at)
+                                                     : NULL;
+    if (y)
+        return y;
     if (ctx->frame) {
-        y = ctx->frame->rules->refuse_draw ? ctx->frame->rules->refuse_draw(ctx, at) : NULL;
-        if (y)
-            return y;
         const tpi_random_attrs placed = tpi_random_position(r, ctx);
         return ctx->frame->rules->apply(ctx, at, &tpi_op_random, 0, NULL, &placed, false);
     }

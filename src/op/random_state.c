@@ -99,7 +99,7 @@ void tpi_positions_free(tp_ctx *ctx, tpi_positions *p)
 void tp_seed(tp_ctx *tp, uint64_t seed)
 {
     tp_set_random_position(tp, seed, 0);
-    if (tp)
+    if (tp && !tpi_is_shared(tp, NULL))
         tpi_positions_back(tp, &(tpi_positions){0});
 }
 
@@ -109,8 +109,9 @@ uint64_t tp_random_stream_at(const char *file, int line, tp_ctx *tp, uint64_t st
     const tpi_at at = TPI_AT(file, line);
     if (!tp)
         return 0;
+    TPI_ALONE_OR(tp, at, what, tp->caller.stream);
+    tpi_come_back(tp);
     const uint64_t was = tp->caller.stream;
-    TPI_ALONE_OR(tp, at, what, was);
     if (stream == UINT64_MAX)
         tpi_fail_status(tp, at, what, TP_E_VALUE, "stream 2^64 - 1 is that of tp_split_seed");
     else if (!tpi_stream_add(tp, stream))
@@ -134,7 +135,9 @@ void tp_random_position(tp_ctx *tp, uint64_t *seed, uint64_t *position)
 
 void tp_set_random_position(tp_ctx *tp, uint64_t seed, uint64_t position)
 {
-    if (tp) {
+    if (tp && tpi_is_shared(tp, NULL)) {
+        tpi_fail_shared(tp, TPI_AT(NULL, 0), "tp_set_random_position");
+    } else if (tp) {
         tpi_look_at_all(tp, TPI_AT(NULL, 0), TPI_LOOK_OTHER); /* a replay would leave it out */
         tp->seed = seed;
         *tpi_stream_position(tp, tp->caller.stream) = position;

@@ -553,6 +553,8 @@ tp_status tp_program_run_at(const char *file, int line, tp_program *p, tp_tensor
     if (!out)
         return tpi_fail_status(p->ctx, at, what, TP_E_NULL,
                                "the place for the results is NULL");
+    if (p->n_commits && tpi_is_shared(p->ctx, NULL)) /* it assigns */
+        return tpi_fail_all(tpi_fail_shared(p->ctx, at, what), p->n_fetches, out);
     uintptr_t was;
     if (tpi_enter(p->ctx, &was)) {
         const tp_status status = run_alone(p, at, feeds, out);

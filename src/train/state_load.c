@@ -483,6 +483,8 @@ static tp_status go(loading *l)
 static tp_status load(loading *l)
 {
     tp_ctx *ctx = l->s->ctx;
+    if (tpi_is_shared(ctx, NULL))
+        return (tp_status)tpi_fail_shared(ctx, l->at, l->what)->status;
     tpi_look_at_all(ctx, l->at, TPI_LOOK_OTHER);
     tp_status status = tpi_state_check(l->at, l->what, l->s);
     if (status == TP_OK)

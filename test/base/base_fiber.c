@@ -84,7 +84,7 @@ static void they_go_on(void **state)
             tpi_fiber_give_back(&idle, w[i].fiber);
         }
     }
-    tpi_fibers_close(&idle);
+    tpi_fibers_close(&idle, 0);
     assert_null(idle);
 }
 
@@ -123,7 +123,7 @@ static void each_has_its_float_mode(void **state)
     assert_int_equal(w.round, 2);
     assert_int_equal(w.number, 0);
     tpi_fiber_give_back(&idle, w.fiber);
-    tpi_fibers_close(&idle);
+    tpi_fibers_close(&idle, 0);
 #endif
 }
 
@@ -146,7 +146,7 @@ static void a_stack_has_half_a_megabyte(void **state)
     assert_true(tpi_fiber_start(w.fiber, use_stack, &w));
     assert_true(w.aligned && w.sum == 7);
     tpi_fiber_give_back(&idle, w.fiber);
-    tpi_fibers_close(&idle);
+    tpi_fibers_close(&idle, 0);
 }
 
 static void wait_for_ever(void *user)

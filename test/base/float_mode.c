@@ -197,6 +197,36 @@ static void by_training(tp_ctx *tp, record *r)
     tp_optimizer_free(o);
 }
 
+static void same_of(void *user, int n_in, tp_tensor *const *in, int n_out, tp_tensor **out)
+{
+    (void)user, (void)n_in, (void)n_out;
+    out[0] = tp_mul(in[0], 1);
+}
+
+static void same_back(void *user, const tp_vjp *v)
+{
+    (void)user;
+    v->din[0] = v->dout[0];
+}
+
+/* Numbers of C that are compared and told, and NaN among what is checked. */
+static void by_mistakes(tp_ctx *tp, record *r)
+{
+    static const tp_custom rule = {
+        .name = "same", .forward = same_of, .backward = same_back, .check = true};
+    static const double tiny = -5e-324;
+    tp_tensor *a = tp_full(tp, TP_F64, TP_DIMS(3, 2), 1),
+              *b = tp_full(tp, TP_F64, TP_DIMS(3), 2);
+    tp_tensor *nan = tp_require_grad(tp_log(tp_neg(b)));
+    tp_lstsq(a, b, tiny);
+    keep(r, tp_error_message(tp), strlen(tp_error_message(tp)));
+    tp_clear_error(tp);
+    tp_custom_apply(&rule, NULL, 1, &nan);
+    const tp_status status = tp_error(tp);
+    keep(r, &status, sizeof status);
+    tp_clear_error(tp);
+}
+
 /* Contributions of many sizes, some of them subnormal, that add up in place. */
 static void by_gradients(tp_ctx *tp, record *r)
 {
@@ -239,6 +269,7 @@ static void compute(int threads, record *r)
     by_function(tp, in, false, r);
     by_function(tp, in, true, r);
     by_training(tp, r);
+    by_mistakes(tp, r);
     by_gradients(tp, r);
     by_numbers(tp, r);
     if (tp_error(tp) != TP_OK)

@@ -204,7 +204,6 @@ static void what_bodies_leave_is_in_the_scope_of_the_call(void **state)
         s = (scoped){.tp = tp, .x = number(tp, 1)};
         tp_scope_begin(tp);
         tp_scope_begin(tp);
-        const size_t before = tp_memory_bytes(tp);
         run_samples(tp, way, N, leave_some, &s);
         for (int i = 0; i < N; i++) {
             const double want = exp((double)i + 1);
@@ -222,7 +221,6 @@ static void what_bodies_leave_is_in_the_scope_of_the_call(void **state)
             assert_true(tp_item(s.far[i]) < 0);
             tp_release(s.far[i]);
         }
-        (void)before;
     }
     assert_int_equal(tp_error(tp), TP_OK);
 }
@@ -296,6 +294,134 @@ static void a_stream_is_one_sample_s(void **state)
     }
 }
 
+/* ---- the order of the loop ------------------------------------------------------------------------------------------------- */
+
+typedef struct shared {
+    tp_ctx *tp;
+    tp_tensor *w, *x[N], *seen[N];
+    tp_hook *hook;
+    tp_state *state;
+    int which, n_seen, order[N];
+} shared;
+
+/* It waits the longer the smaller i is, so that without turns the last one would come first. */
+static void wait_a_while(const shared *s, int64_t i)
+{
+    tp_tensor *x = tp_add(s->x[i], 1);
+    for (int turn = 0; turn < 6 - i; turn++)
+        x = tp_mul(x, tp_item(x) > 0 ? 0.5 : 2);
+}
+
+static void use_gradients(void *user, int64_t i)
+{
+    shared *s = user;
+    wait_a_while(s, i);
+    if (i % 2)
+        tp_zero_grad(s->w);
+    tp_backward(tp_mul(tp_mul(s->w, s->w), s->x[i]));
+    s->seen[i] = tp_mul(tp_grad_of(s->w), 1);
+}
+
+static void save_one(void *user, int64_t i)
+{
+    shared *s = user;
+    wait_a_while(s, i);
+    assert_int_equal(tp_npy_save(tp_add(s->x[i], 0), "each.npy"), TP_OK);
+}
+
+static void square_it(void *user, int n_in, tp_tensor *const *in, int n_out, tp_tensor **out)
+{
+    (void)user, (void)n_in, (void)n_out;
+    out[0] = tp_square(in[0]);
+}
+
+static void draw_back(void *user, const tp_vjp *v)
+{
+    (void)user;
+    v->din[0] = tp_mul(v->dout[0], tp_uniform(tp_ctx_of(v->dout[0]), TP_F32, 0, NULL, 0, 1));
+}
+
+static void draw_in_gradient(void *user, int64_t i)
+{
+    static const tp_custom rule = {
+        .name = "noisy", .forward = square_it, .backward = draw_back};
+    shared *s = user;
+    wait_a_while(s, i);
+    tp_tensor *x = tp_require_grad(tp_add(s->x[i], 0)), *dx;
+    tp_grads(tp_custom_apply(&rule, NULL, 1, &x), NULL, 1, &x, &dx);
+    s->seen[i] = dx;
+}
+
+static void note_order(void *user, int64_t i)
+{
+    shared *s = user;
+    if (tp_item(tp_add(s->x[i], 1)) > 0)
+        s->order[s->n_seen++] = (int)i;
+}
+
+static void shared_begin(shared *s, tp_ctx *tp)
+{
+    *s = (shared){.tp = tp, .w = tp_param(tp_scalar(tp, TP_F32, 0.5), "w")};
+    for (int i = 0; i < 6; i++)
+        s->x[i] = tp_scalar(tp, TP_F32, 1 + 0.1 * i);
+}
+
+static void what_others_see_comes_in_order(void **state)
+{
+    (void)state;
+    static const tp_sample_body bodies[] = {use_gradients, save_one, draw_in_gradient};
+    for (int k = 0; k < 3; k++) {
+        float want[6] = {0}, got[6];
+        for (int way = WAYS - 1; way >= 0; way--) {
+            tp_ctx *tp = tp_open(&(tp_options){.seed = 5});
+            shared s;
+            shared_begin(&s, tp);
+            run_samples(tp, way, 6, bodies[k], &s);
+            for (int i = 0; i < 6; i++)
+                got[i] = k == 1 ? (float)tp_item(tp_npy_load(tp, "each.npy"))
+                                : (float)tp_item(s.seen[i]);
+            assert_int_equal(tp_error(tp), TP_OK);
+            if (way == WAYS - 1)
+                memcpy(want, got, sizeof got);
+            expect_equal(got, want, 6);
+            tp_close(tp);
+        }
+    }
+    remove("each.npy");
+}
+
+static void the_last_one_goes_on_first(void **state)
+{
+    shared s;
+    shared_begin(&s, *state);
+    run_samples(s.tp, 2, 6, note_order, &s);
+    for (int i = 0; i < 6; i++)
+        assert_int_equal(s.order[i], 5 - i);
+}
+
+/* A mark that comes behind samples, the first of which read the tensor last. */
+static void read_late(void *user, int64_t i)
+{
+    shared *s = user;
+    wait_a_while(s, i);
+    s->seen[i] = tp_mul(s->x[5], s->x[4]);
+}
+
+static void a_late_mark_is_told(void **state)
+{
+    for (int way = 0; way < WAYS; way++) {
+        shared s;
+        shared_begin(&s, *state);
+        run_samples(s.tp, way, 3, read_late, &s);
+        tp_tensor *first = s.seen[0];
+        tp_require_grad(s.x[5]);
+        tp_tensor *y = tp_add(tp_mul(s.x[5], 2), first), *dx;
+        tp_grads(y, NULL, 1, &s.x[5], &dx);
+        assert_true(tp_failed(dx));
+        tp_clear_error(s.tp);
+    }
+}
+
 /* ---- mistakes -------------------------------------------------------------------------------------------------------------------- */
 
 typedef struct mistakes {
@@ -357,7 +483,7 @@ static void what_samples_share_is_refused(void **state)
         tp_clear_error(tp);
         assert_true(tp_item(m.y[0]) == 2 && tp_failed(m.y[1]) && tp_failed(m.y[2]));
         run_samples(tp, way, 3, assign_outer, &m);
-        EXPECT_ERROR_WITH(tp, TP_E_STATE, "assigns \"w\"");
+        EXPECT_ERROR_WITH(tp, TP_E_STATE, "tp_assign: a sample of tp_batch_each changes");
         tp_clear_error(tp);
         for (int i = 0; i < 3; i++)
             assert_true(m.done[i]);
@@ -365,6 +491,98 @@ static void what_samples_share_is_refused(void **state)
             assert_true(tp_item(m.y[i]) == 3 * (i + 1));
         assert_true(tp_item(m.w) == 5);
     }
+}
+
+static tp_tensor *same(void *user, tp_tensor *g)
+{
+    (void)user;
+    return g;
+}
+
+static void change_shared(void *user, int64_t i)
+{
+    shared *s = user;
+    tp_tensor *plain = s->x[i];
+    if (s->which == 0)
+        tp_require_grad(plain);
+    else if (s->which == 1)
+        tp_name(plain, "mine");
+    else if (s->which == 2)
+        tp_hook_on(s->w, s->hook);
+    else if (s->which == 3)
+        tp_trap_nan(s->tp, true);
+    else if (s->which == 4)
+        tp_seed(s->tp, 7);
+    else if (s->which == 5)
+        tp_state_load(s->state, "each.state", NULL);
+    else
+        tp_batch_left((tp_batch_block[]){
+            {.tp = s->tp, .queue = s->tp->frame}
+        });
+}
+
+static void what_others_read_is_not_changed(void **state)
+{
+    tp_ctx *tp = *state;
+    for (int way = 0; way < 2; way++)
+        for (int which = 0; which < 7; which++) {
+            shared s;
+            shared_begin(&s, tp);
+            s.which = which;
+            s.hook = tp_hook_new(tp, same, NULL);
+            s.state = tp_state_new(tp);
+            tp_batch (tp)
+                run_samples(tp, way, 1, change_shared, &s);
+            EXPECT_ERROR_WITH(tp, TP_E_STATE,
+                              which < 6 ? "changes what other samples see"
+                                        : "leaves the block");
+            tp_clear_error(tp);
+            assert_false(tp_requires_grad(s.x[0]));
+            assert_null(tp_name_of(s.x[0]));
+            assert_int_equal(tp->n_hung, 0);
+            tp_hook_free(s.hook);
+            tp_state_free(s.state);
+        }
+}
+
+/* ---- what a body sets ------------------------------------------------------------------------------------------------------------ */
+
+static void set_all(void *user, int64_t i)
+{
+    shared *s = user;
+    tp_recording(s->tp, i % 2);
+    tp_training(s->tp, i % 2);
+    tp_random_stream(s->tp, (uint64_t)(40 + i));
+    wait_a_while(s, i);
+    tp_tensor *y = tp_mul(s->w, s->x[i]);
+    s->n_seen += tp_requires_grad(y) == (i % 2 == 1) && tp_trains(s->tp) == (i % 2 == 1) &&
+                 tp_random_stream(s->tp, 0) == (uint64_t)(40 + i);
+}
+
+static void nested_set_all(void *user, int64_t i)
+{
+    shared *s = user;
+    (void)i;
+    tp_batch_each(s->tp, 6, set_all, s);
+    s->which += tp_trains(s->tp) && tp_random_stream(s->tp, 3) == 3;
+}
+
+static void what_a_body_sets_is_its_own(void **state)
+{
+    for (int way = 0; way < WAYS - 1; way++)
+        for (int nested = 0; nested < 2; nested++)
+            for (int trap = 0; trap < 2; trap++) {
+                shared s;
+                shared_begin(&s, *state);
+                tp_random_stream(s.tp, 3);
+                tp_trap_nan(s.tp, trap);
+                run_samples(s.tp, way, nested ? 2 : 6, nested ? nested_set_all : set_all, &s);
+                tp_trap_nan(s.tp, false);
+                assert_int_equal(s.n_seen, nested ? 12 : 6);
+                assert_int_equal(s.which, nested ? 2 : 0);
+                assert_true(tp_trains(s.tp) && tp_random_stream(s.tp, 0) == 3);
+                assert_true(tp_requires_grad(tp_neg(s.w)));
+            }
 }
 
 /* As if a million were made in each turn. */
@@ -552,35 +770,17 @@ static void in_a_captured_function_it_is_a_loop(void **state)
     tp_function_free(f);
 }
 
-static void sink(void *user, int64_t i)
-{
-    int *ended = user;
-    (void)i;
-    tp_tensor *x = NULL;
-    (void)x;
-    ++*ended;
-}
-
-static void halve_all(void *user, int64_t i)
-{
-    tp_tensor **x = user;
-    halve(x, i);
-}
-
 /* More than wait at a time. */
 static void many_samples(void **state)
 {
     enum { MANY = 3000 };
     tp_ctx *tp = *state;
     static tp_tensor *x[MANY];
-    int ended = 0;
     for (int i = 0; i < MANY; i++)
         x[i] = number(tp, 1 << i % 7);
-    run_samples(tp, 0, MANY, halve_all, x);
+    run_samples(tp, 0, MANY, halve, x);
     for (int i = 0; i < MANY; i++)
         assert_true(tp_item(x[i]) == 1);
-    run_samples(tp, 2, MANY, sink, &ended);
-    assert_int_equal(ended, MANY);
     tp_trim(tp);
     assert_null(tp->fibers);
 }
@@ -687,6 +887,11 @@ int main(void)
         CASE(a_tensor_from_outside_can_be_kept),
         CASE(draws_are_those_of_the_loop),
         CASE(a_stream_is_one_sample_s),
+        CASE(what_others_see_comes_in_order),
+        CASE(the_last_one_goes_on_first),
+        CASE(a_late_mark_is_told),
+        CASE(what_others_read_is_not_changed),
+        CASE(what_a_body_sets_is_its_own),
         CASE(errors_tell_the_sample_and_others_go_on),
         CASE(what_samples_share_is_refused),
         CASE(too_many_tensors),

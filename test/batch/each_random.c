@@ -35,6 +35,10 @@ typedef enum step_kind {
     BACK,      /* tp_backward */
     OWN_GRADS, /* tp_grads */
     NESTED,    /* a tp_batch_each in it */
+    GRADIENTS, /* what tp_backward has added up, and maybe from nothing again */
+    UNRECORDED,
+    IN_A_BLOCK, /* tp_if, and a tp_while */
+    DRAWN_BACK, /* a gradient of the user's, which draws */
     STEPS
 } step_kind;
 
@@ -127,6 +131,36 @@ static tp_tensor *small(tp_tensor *t)
     return tp_tanh(tp_mul(t, 0.3));
 }
 
+static void square_it(void *user, int n_in, tp_tensor *const *in, int n_out, tp_tensor **out)
+{
+    (void)user, (void)n_in, (void)n_out;
+    out[0] = tp_square(in[0]);
+}
+
+static void draw_back(void *user, const tp_vjp *v)
+{
+    (void)user;
+    v->din[0] = tp_mul(v->dout[0], tp_uniform_like(v->in[0], 0, 1));
+}
+
+static tp_tensor *drawn_back(tp_tensor *x)
+{
+    static const tp_custom rule = {
+        .name = "noisy", .forward = square_it, .backward = draw_back};
+    tp_tensor *own = tp_require_grad(tp_detach(x)), *dx;
+    tp_grads(tp_custom_apply(&rule, NULL, 1, &own), NULL, 1, &own, &dx);
+    return dx;
+}
+
+static tp_tensor *in_blocks(tp_tensor *x, tp_tensor *y)
+{
+    tp_if (tp_gt(tp_mean(x, TP_ALL, false), 0), &x)
+        x = tp_add(tp_tanh(x), tp_mul(y, 0.5));
+    tp_while (tp_lt(tp_mean(x, TP_ALL, false), 0.3), &x)
+        x = tp_add(tp_mul(tp_tanh(x), 0.5), 0.25);
+    return x;
+}
+
 static tp_tensor *do_step(program *p, const step *o, int64_t i, tp_tensor **v)
 {
     tp_tensor *a = v[o->a], *b = v[o->b], *y = a, *dx[2];
@@ -173,6 +207,18 @@ static tp_tensor *do_step(program *p, const step *o, int64_t i, tp_tensor **v)
     case NESTED:
         tp_batch_each(p->tp, 2, inner_body, &n);
         return tp_add(n.y[0], n.y[1]);
+    case GRADIENTS:
+        if (o->turns == 0)
+            tp_zero_grad(p->matrix[o->which]);
+        y = tp_grad_of(p->matrix[o->which]);
+        return tp_add(a, tp_slice(small(y), 0, 0, 1, 1));
+    case UNRECORDED:
+        tp_no_grad(p->tp) y = tp_tanh(tp_matmul(a, p->matrix[o->which]));
+        return tp_add(y, b);
+    case IN_A_BLOCK:
+        return in_blocks(a, b);
+    case DRAWN_BACK:
+        return tp_add(a, tp_mul(drawn_back(b), 0.1));
     default:
         return NULL;
     }

@@ -9,20 +9,22 @@
 
 CALL(tp_graph_new)
 {
-    tp_ctx *tp = ctx(m);
+    tp_graph *g = tp_graph_new(ctx(m));
     const int i = below(m, KEPT);
-    if (m->depth || (m->graph[i] && below(m, i ? 2 : 24)))
-        return tp != NULL;
-    tp_graph_free(m->graph[i]);
-    drop_symbolic(m);
-    return (m->graph[i] = tp_graph_new(tp)) != NULL;
+    const bool is = g != NULL, keep = !m->depth && (!m->graph[i] || !below(m, i ? 2 : 24));
+    tp_graph_free(keep ? m->graph[i] : g);
+    if (keep) {
+        drop_symbolic(m);
+        m->graph[i] = g;
+    }
+    return is;
 }
 
 CALL(tp_graph_free)
 {
     const int i = below(m, KEPT);
     if (m->depth || below(m, i ? 3 : 24))
-        return 1;
+        return NOT_MADE;
     tp_graph_free(m->graph[i]);
     m->graph[i] = NULL;
     drop_symbolic(m);
@@ -110,7 +112,11 @@ CALL(tp_graph_n_outputs)
 CALL(tp_graph_output)
 {
     tp_graph *g = graph(m);
-    return put(m, tp_graph_output(g, below(m, 3) - 1));
+    if (below(m, 4) == 0) {
+        tp_tensor *y = tp_graph_find(g, "y");
+        tp_graph_set_outputs(g, 1, &y);
+    }
+    return put(m, tp_graph_output(g, below(m, 2) ? 0 : below(m, 3) - 1));
 }
 
 CALL(tp_graph_set_outputs)
@@ -130,11 +136,13 @@ CALL(tp_graph_run)
     many l;
     tp_graph *g = graph(m);
     tensors(m, &l, 1);
+    const bool fits = below(m, 3) == 0;
+    const char *to = name(m);
     const tp_feed feeds[1] = {
-        {name(m), number_like(m)}
+        {fits ? "x" : to, fits ? fresh(m, TP_F32, TP_DIMS(2, 3)) : number_like(m)}
     };
     const char *const *of = names(m, out_names);
-    const tp_status s = tp_graph_run(g, below(m, 2), feeds, l.n, of, l.out);
+    const tp_status s = tp_graph_run(g, fits || below(m, 2), feeds, l.n, of, l.out);
     return put_many(m, &l, s);
 }
 
@@ -292,8 +300,9 @@ CALL(tp_graph_compile)
 
 CALL(tp_program_free)
 {
-    if (below(m, 3) == 0)
-        keep_program(m, (program){0});
+    if (below(m, 3))
+        return NOT_MADE;
+    keep_program(m, (program){0});
     return 1;
 }
 
@@ -375,24 +384,23 @@ CALL(tp_runner_new)
 {
     const int i = which(m);
     tp_tensor *const feed = below(m, 2) ? number_like(m) : fresh(m, TP_F32, TP_DIMS(2, 3));
-    if (m->runner[i] || m->depth)
-        return 1;
-    m->runner[i] = tp_runner_new(m->program[i].p, rarely(m) ? NULL : (tp_tensor *[]){feed});
-    const bool made = m->runner[i] != NULL;
-    if (made && !m->program[i].is_plain) { /* its sizes are not known here */
-        tp_runner_free(m->runner[i]);
-        m->runner[i] = NULL;
-    }
+    const program *p = &m->program[i];
+    tp_runner *r = tp_runner_new(p->p, rarely(m) ? NULL : (tp_tensor *[]){feed});
+    const bool made = r != NULL;
+    if (m->runner[i] || m->depth || !p->is_plain) /* its sizes are not known here */
+        tp_runner_free(r);
+    else
+        m->runner[i] = r;
     return made;
 }
 
 CALL(tp_runner_free)
 {
     tp_runner **r = &m->runner[which(m)];
-    if (!m->depth && below(m, 12) == 0) {
-        tp_runner_free(*r);
-        *r = NULL;
-    }
+    if (m->depth || below(m, 6))
+        return NOT_MADE;
+    tp_runner_free(*r);
+    *r = NULL;
     return 1;
 }
 
@@ -483,7 +491,7 @@ CALL(tp_function_new)
     drawn_body *b = &bodies[n_bodies++ % MOST_BODIES];
     *b = (drawn_body){m, next(m)};
     if (m->depth || (i == 0 && m->function[i] && below(m, 12)))
-        return 1;
+        return NOT_MADE;
     tp_function_free(m->function[i]);
     tp_ctx *tp = ctx(m);
     const char *of = name(m);
@@ -495,10 +503,10 @@ CALL(tp_function_new)
 CALL(tp_function_free)
 {
     tp_function **f = &m->function[below(m, KEPT)];
-    if (!m->depth && below(m, 12) == 0) {
-        tp_function_free(*f);
-        *f = NULL;
-    }
+    if (m->depth || below(m, 8))
+        return NOT_MADE;
+    tp_function_free(*f);
+    *f = NULL;
     return 1;
 }
 
@@ -512,7 +520,7 @@ CALL(tp_function_call)
     many in, out;
     tp_function *f = function(m);
     if (m->depth > 1)
-        return 1;
+        return NOT_MADE;
     tensors(m, &in, 1 + below(m, 2));
     tensors(m, &out, 1 + below(m, 2));
     if (below(m, 2))
@@ -525,7 +533,7 @@ CALL(tp_function_apply)
     many in;
     tp_function *f = function(m);
     if (m->depth > 1)
-        return 1;
+        return NOT_MADE;
     tensors(m, &in, 1 + below(m, 2));
     if (below(m, 2))
         in.of[0] = in.of[1] = fresh(m, TP_F32, TP_DIMS(2, 3));
@@ -600,7 +608,7 @@ static int if_block(monkey *m)
     tp_tensor *pred = condition(m), *a = tensor(m), *b = fellow(m, a);
     const uint64_t first = later(m), second = later(m);
     if (m->depth > DEEPEST)
-        return 1;
+        return NOT_MADE;
     tp_if (pred, &a, &b) {
         inside(m, first, 1, &a, 1, &b);
     }
@@ -617,7 +625,7 @@ static int while_block(monkey *m)
     const double turns = below(m, 4);
     const uint64_t first = later(m);
     if (m->depth > DEEPEST)
-        return 1;
+        return NOT_MADE;
     tp_while (tp_lt(i, tp_scalar_like(i, turns)), &i, &a, &b) {
         inside(m, first, 1, &a, 1, &b);
         i = tp_add(i, tp_scalar_like(i, 1));
@@ -632,7 +640,7 @@ static int for_block(monkey *m)
     const uint64_t first = later(m);
     const int back = below(m, 2), each = below(m, 3), emit = below(m, 2), odd = below(m, 12);
     if (m->depth > DEEPEST)
-        return 1;
+        return NOT_MADE;
     TP_FOR(back, turns, &a, &b)
     {
         inside(m, first, 1, &a, 1, &b);
@@ -695,27 +703,60 @@ CALL(tp_block_left)
     return 1;
 }
 
+/* Mostly in a loop, whose variable has the element's type and sizes as often as not. */
 CALL(tp_each)
 {
-    tp_tensor *x = tensor(m);
-    return m->depth ? put(m, tp_each(x)) : for_block(m);
+    tp_tensor *xs = tensor(m), *h = tensor(m), *x = NULL;
+    if (below(m, 2)) {
+        xs = fresh(m, TP_F32, TP_DIMS(2, 3));
+        h = fresh(m, TP_F32, TP_DIMS(3));
+    }
+    if (below(m, 4))
+        tp_for (2, &h)
+            h = x = tp_each(xs);
+    return put(m, x ? h : tp_each(xs));
 }
 
 CALL(tp_emit)
 {
-    static tp_tensor *ys; /* of a loop that is over, or none */
-    tp_tensor *y = tensor(m);
-    return m->depth ? done(tp_emit(rarely(m) ? NULL : &ys, y)) : for_block(m);
+    static tp_tensor *old; /* of a loop that is over, or none */
+    tp_tensor *h = tensor(m), *ys = NULL, *y = below(m, 4) ? NULL : tensor(m);
+    int ok = NOT_MADE;
+    if (below(m, 4))
+        tp_for (2, &h)
+            ok = done(tp_emit(rarely(m) ? NULL : &ys, y ? y : h));
+    if (ok == NOT_MADE)
+        return done(tp_emit(rarely(m) ? NULL : &old, y ? y : h));
+    put(m, ys);
+    return ok;
+}
+
+/* A variable for a loop, in a graph as often as not. */
+static tp_tensor *loop_variable(monkey *m)
+{
+    tp_tensor *i = tp_scalar(m->tp, TP_I64, 0);
+    return m->graph[0] && below(m, 2) ? tp_graph_read(m->graph[0], i) : i;
 }
 
 CALL(tp_turn)
 {
-    return put(m, tp_turn(ctx(m)));
+    tp_ctx *tp = ctx(m);
+    tp_tensor *i = loop_variable(m), *turn = NULL;
+    if (below(m, 4) == 0)
+        tp_for (2, &i)
+            i = turn = tp_turn(tp);
+    return put(m, turn ? i : tp_turn(tp));
 }
 
 CALL(tp_checkpoint)
 {
-    return done(tp_checkpoint(ctx(m)));
+    tp_ctx *tp = ctx(m);
+    tp_tensor *i = loop_variable(m);
+    int ok = NOT_MADE;
+    if (below(m, 4) == 0)
+        tp_for (2, &i)
+            ok = done(tp_checkpoint(tp));
+    return ok == NOT_MADE ? done(tp_checkpoint(tp)) : ok;
 }
 
 CALL(tp_cond)
@@ -725,7 +766,7 @@ CALL(tp_cond)
     drawn_body b = {m, later(m)};
     tensors(m, &v, 1 + below(m, 2));
     if (m->depth > DEEPEST)
-        return 1;
+        return NOT_MADE;
     const tp_status s = tp_cond(pred, rarely(m) ? NULL : run_block,
                                 below(m, 3) ? run_block : NULL, &b, v.n, v.out);
     return put_many(m, &v, s);
@@ -737,7 +778,7 @@ CALL(tp_while_loop)
     drawn_body b = {m, later(m)};
     tensors(m, &v, 1 + below(m, 2));
     if (m->depth > DEEPEST)
-        return 1;
+        return NOT_MADE;
     const tp_status s = tp_while_loop(rarely(m) ? NULL : run_pred, rarely(m) ? NULL : run_block,
                                       &b, v.n, v.out);
     return put_many(m, &v, s);
@@ -753,7 +794,7 @@ CALL(tp_scan)
     tensors(m, &ys, below(m, 2));
     const int64_t turns = below(m, 8) ? below(m, 4) : size(m);
     if (m->depth > DEEPEST)
-        return 1;
+        return NOT_MADE;
     const tp_status s = tp_scan(turns, below(m, 2) ? &opt : NULL, rarely(m) ? NULL : run_scan,
                                 &b, v.n, v.out, xs.n, xs.in, ys.n, ys.out);
     put_many(m, &ys, s);
@@ -804,7 +845,7 @@ CALL(tp_onnx_tensor_load)
 
 CALL(tp_onnx_tensor_save)
 {
-    const tp_tensor *x = number_like(m);
+    const tp_tensor *x = some_number(m);
     return done(tp_onnx_tensor_save(x, path_of(m, "pb")));
 }
 

@@ -40,7 +40,8 @@ CALL(tp_node_attribute)
     const char *name;
     const tp_graph *g = walked(m);
     const int i = node_of(m, g);
-    return text(m, tp_node_attribute(g, i, below(m, 3) - 1, &name));
+    const int k = below(m, 2) ? 0 : below(m, 3) - 1;
+    return text(m, tp_node_attribute(g, i, k, &name));
 }
 
 /* A block is made for it, where chance would seldom find one. */

@@ -5,8 +5,6 @@
 
 /* ---- ops by their operands ----------------------------------------------------------------------- */
 
-#define BOTH(m, f, ...) (below(m, 8) ? f(__VA_ARGS__) : (f)(__VA_ARGS__))
-
 #define UNARY(f)                                                                               \
     CALL(f)                                                                                    \
     {                                                                                          \
@@ -17,6 +15,16 @@
     CALL(f)                                                                                    \
     {                                                                                          \
         tp_tensor *x = tensor(m), *y = fellow(m, x);                                           \
+        return put(m, BOTH(m, f, x, y));                                                       \
+    }
+#define LOGICAL(f) /* few things are bool */                                                   \
+    CALL(f)                                                                                    \
+    {                                                                                          \
+        tp_tensor *x = tensor(m), *y = fellow(m, x);                                           \
+        if (below(m, 4) == 0) {                                                                \
+            y = tp_gt(x, 0);                                                                   \
+            x = tp_ne(x, x);                                                                   \
+        }                                                                                      \
         return put(m, BOTH(m, f, x, y));                                                       \
     }
 #define TERNARY(f)                                                                             \
@@ -73,7 +81,7 @@
     CALL(f)                                                                                    \
     {                                                                                          \
         tp_window w;                                                                           \
-        tp_tensor *x = tensor(m);                                                              \
+        tp_tensor *x = image(m);                                                               \
         const tp_window *of = window(m, &w, true);                                             \
         return put(m, BOTH(m, f, x, of));                                                      \
     }
@@ -82,6 +90,10 @@
     {                                                                                          \
         tp_tensor *x = tensor(m), *i = integers(m);                                            \
         const int a = axis(m);                                                                 \
+        if (below(m, 6) == 0) {                                                                \
+            x = fresh(m, TP_F32, TP_DIMS(3, 3));                                               \
+            i = fresh(m, TP_I64, TP_DIMS(3, 3));                                               \
+        }                                                                                      \
         return put(m, BOTH(m, f, x, i, a));                                                    \
     }
 #define PLACED(f)                                                                              \
@@ -190,9 +202,9 @@ BINARY(tp_lt)
 BINARY(tp_le)
 BINARY(tp_gt)
 BINARY(tp_ge)
-BINARY(tp_and)
-BINARY(tp_or)
-BINARY(tp_xor)
+LOGICAL(tp_and)
+LOGICAL(tp_or)
+LOGICAL(tp_xor)
 BINARY(tp_atan2)
 BINARY(tp_floor_div)
 BINARY(tp_fmod)
@@ -209,7 +221,6 @@ CALL(tp_where)
     tp_tensor *pred = below(m, 4) ? tensor(m) : tp_ne(y, y); /* few things are bool */
     return put(m, BOTH(m, tp_where, pred, x, y));
 }
-TERNARY(tp_linear)
 TERNARY(tp_lerp)
 REDUCTION(tp_sum)
 REDUCTION(tp_prod)
@@ -234,7 +245,6 @@ ALONG(tp_cummin)
 ALONG(tp_median, b)
 ALONG(tp_flatten)
 ALONG(tp_unsqueeze)
-ALONG(tp_squeeze)
 ALONG(tp_glu)
 ALONG(tp_swiglu)
 ALONG(tp_softmax)
@@ -399,6 +409,15 @@ CALL(tp_swap)
     return put(m, tp_swap(x, a, b));
 }
 
+CALL(tp_squeeze)
+{
+    tp_tensor *x = tensor(m);
+    const int a = axis(m);
+    if (below(m, 6) == 0)
+        x = tp_unsqueeze(x, a);
+    return put(m, BOTH(m, tp_squeeze, x, a));
+}
+
 CALL(tp_broadcast)
 {
     list l;
@@ -505,9 +524,24 @@ CALL(tp_conv)
 CONV_OF(tp_conv_dx, 2, 3, 1, 1)
 CONV_OF(tp_conv_dw, 1, 3, 1, 1)
 
+CALL(tp_linear)
+{
+    tp_tensor *x = tensor(m), *w = fellow(m, x), *b = fellow(m, x);
+    if (below(m, 12) == 0) {
+        x = fresh(m, TP_F32, TP_DIMS(2, 3));
+        w = fresh(m, TP_F32, TP_DIMS(3, 2));
+        b = fresh(m, TP_F32, TP_DIMS(2));
+    }
+    return put(m, BOTH(m, tp_linear, x, w, b));
+}
+
 CALL(tp_cross_entropy)
 {
     tp_tensor *x = tensor(m), *l = integers(m);
+    if (below(m, 12) == 0) {
+        x = fresh(m, TP_F32, TP_DIMS(2, 3));
+        l = fresh(m, TP_I64, TP_DIMS(2));
+    }
     return put(m, tp_cross_entropy(x, l));
 }
 
@@ -591,12 +625,18 @@ CALL(tp_svd)
 CALL(tp_solve)
 {
     tp_tensor *x = matrix(m), *y = fellow(m, x);
+    if (below(m, 6) == 0) {
+        x = tp_eye(m->tp, TP_F32, 3, 3, 0);
+        y = fresh(m, TP_F32, TP_DIMS(3, 2));
+    }
     return put(m, tp_solve(x, y));
 }
 
 CALL(tp_solve_triangular)
 {
     tp_tensor *x = matrix(m), *y = fellow(m, x);
+    if (below(m, 8) == 0)
+        y = x;
     const bool upper = below(m, 2), transposed = below(m, 2);
     return put(m, tp_solve_triangular(x, y, upper, transposed, below(m, 2)));
 }
@@ -781,12 +821,6 @@ LAYER(tp_lstm, 4, NULL)
 
 /* ---- windows and images --------------------------------------------------------------------------- */
 
-/* An image as often as something else. */
-static tp_tensor *image(monkey *m)
-{
-    return below(m, 2) ? fresh(m, TP_F32, TP_DIMS(1, 4, 4, 4)) : tensor(m);
-}
-
 #define SIZED(f, ...) /* what comes behind the sizes */                                        \
     CALL(f)                                                                                    \
     {                                                                                          \
@@ -817,7 +851,7 @@ CALL(tp_lp_pool)
 {
     tp_window w;
     tp_tensor *x = image(m);
-    const double p = number(m);
+    const double p = below(m, 2) ? 1 + below(m, 3) : number(m);
     return put(m, tp_lp_pool(x, p, window(m, &w, true)));
 }
 
@@ -839,8 +873,11 @@ CALL(tp_fold)
     list l;
     tp_window w;
     tp_tensor *x = below(m, 2) ? fresh(m, TP_F32, TP_DIMS(1, 4, 3)) : tensor(m);
+    const tp_window *of = window(m, &w, true);
+    if (below(m, 4) == 0) /* what was unfolded */
+        return put(m, tp_fold(tp_unfold(image(m), of), TP_DIMS(4, 4), of));
     sizes(m, &l);
-    return put(m, tp_fold(x, l.n, l.v, window(m, &w, true)));
+    return put(m, tp_fold(x, l.n, l.v, of));
 }
 
 CALL(tp_conv_transpose)

@@ -127,7 +127,7 @@ CALL(tp_is_symbolic)
 
 CALL(tp_ctx_of)
 {
-    return tp_ctx_of(tensor(m)) != NULL;
+    return tp_ctx_of(below(m, 12) ? tensor(m) : NULL) != NULL;
 }
 
 CALL(tp_dtype_of)
@@ -168,7 +168,7 @@ CALL(tp_read)
 
 CALL(tp_data)
 {
-    const tp_tensor *x = number_like(m);
+    const tp_tensor *x = some_number(m);
     const char *p = tp_data(x);
     const int64_t n = p ? tp_count(x) : 0;
     if (n > 0)
@@ -194,7 +194,7 @@ CALL(tp_truth)
 
 CALL(tp_print)
 {
-    const tp_tensor *x = number_like(m);
+    const tp_tensor *x = some_number(m);
     return done(tp_print(x, rarely(m) ? NULL : m->null));
 }
 
@@ -230,7 +230,7 @@ CALL(tp_npy_parse)
 
 CALL(tp_npy_save)
 {
-    const tp_tensor *x = number_like(m);
+    const tp_tensor *x = some_number(m);
     return done(tp_npy_save(x, path_of(m, "npy")));
 }
 
@@ -270,7 +270,7 @@ CALL(tp_open)
 CALL(tp_close)
 {
     if (m->depth)
-        return 1;
+        return NOT_MADE;
     for (int i = 0; i < SLOTS; i++)
         if (m->slot[i] && tp_ctx_of(m->slot[i]) != m->tp)
             m->slot[i] = NULL;
@@ -361,7 +361,10 @@ CALL(tp_error)
 
 CALL(tp_error_message)
 {
-    const char *s = tp_error_message(ctx(m));
+    tp_ctx *tp = ctx(m);
+    if (below(m, 8) == 0)
+        tp_fail(tp, TP_E_VALUE, "the monkey fails");
+    const char *s = tp_error_message(tp);
     return s && strlen(s) > 0;
 }
 
@@ -386,8 +389,9 @@ CALL(tp_interrupt)
 
 CALL(tp_abandon)
 {
-    if (m->depth == 0)
-        tp_abandon(ctx(m));
+    if (m->depth)
+        return NOT_MADE;
+    tp_abandon(ctx(m));
     return 1;
 }
 
@@ -404,6 +408,8 @@ CALL(tp_trains)
 CALL(tp_trap_nan)
 {
     tp_ctx *tp = ctx(m);
+    if (below(m, 8) == 0)
+        tp_trap_nan(tp, true);
     return tp_trap_nan(tp, below(m, 8) == 0);
 }
 
@@ -414,7 +420,10 @@ CALL(tp_scope_begin)
 
 CALL(tp_scope_end)
 {
-    return done(tp_scope_end(ctx(m)));
+    tp_ctx *tp = ctx(m);
+    if (below(m, 12) == 0)
+        tp_scope_begin(tp);
+    return done(tp_scope_end(tp));
 }
 
 CALL(tp_keep)
@@ -426,7 +435,7 @@ CALL(tp_retain)
 {
     tp_tensor **kept = &m->retained[below(m, KEPT)], *x = tensor(m);
     if (*kept || (x && tp_is_symbolic(x)))
-        return 0;
+        return NOT_MADE;
     *kept = tp_retain(x);
     return put(m, *kept);
 }
@@ -434,6 +443,8 @@ CALL(tp_retain)
 CALL(tp_release)
 {
     tp_tensor **kept = &m->retained[below(m, KEPT)];
+    if (!*kept && below(m, 4) == 0)
+        *kept = tp_retain(fresh(m, TP_F32, TP_DIMS(2)));
     const bool was = *kept != NULL;
     tp_release(*kept);
     *kept = NULL;
@@ -488,6 +499,12 @@ CALL(tp_grads)
     tensors(m, &x, n);
     tensors(m, &dx, n);
     dx.n = x.n;
+    if (below(m, 8) == 0) {
+        for (int i = 0; i < 5; i++)
+            x.of[i] = tp_require_grad(fresh(m, TP_F32, TP_DIMS(2, 3)));
+        y = tp_square(x.of[0]);
+        dy = NULL;
+    }
     return put_many(m, &dx, tp_grads(y, dy, x.n, x.in, dx.out));
 }
 
@@ -502,7 +519,7 @@ CALL(tp_grad_check)
     double error;
     tp_tensor *x = number_like(m);
     if (x && !tp_failed(x) && !tp_is_symbolic(x) && tp_count(x) > 100)
-        return 1; /* that takes a sum for each element */
+        return NOT_MADE; /* that takes a sum for each element */
     tp_tensor *of[2] = {tp_cast(x, TP_F64), tp_cast(x, TP_F64)};
     return done(tp_grad_check(rarely(m) ? NULL : checked, m, 1 + below(m, 2), of,
                               rarely(m) ? NULL : &error));

@@ -52,7 +52,15 @@ CALL(tp_params_ctx)
     }
 ADDS(tp_params_add)
 ADDS(tp_params_add_state)
-ADDS(tp_params_share)
+
+/* Seldom of the tree by chance. */
+CALL(tp_params_share)
+{
+    tp_params *p = tree(m);
+    const char *of = name(m);
+    tp_tensor *t = below(m, 4) ? tensor(m) : tp_params_add(p, "own", number_like(m));
+    return put(m, tp_params_share(p, of, t));
+}
 
 /* What is asked of a tree. */
 #define ASKED(f, ask)                                                                          \
@@ -99,8 +107,11 @@ CALL(tp_embedding_new)
 
 CALL(tp_embedding_apply)
 {
-    const tp_embedding l = {tensor(m), (int64_t)below(m, 3) - 1};
-    return put(m, tp_embedding_apply(rarely(m) ? NULL : &l, tensor(m)));
+    const bool fits = below(m, 8) == 0;
+    const tp_embedding l = {fits ? fresh(m, TP_F32, TP_DIMS(3, 2)) : tensor(m),
+                            (int64_t)below(m, 3) - 1};
+    tp_tensor *index = fits ? fresh(m, TP_I64, TP_DIMS(2)) : tensor(m);
+    return put(m, tp_embedding_apply(rarely(m) ? NULL : &l, index));
 }
 
 CALL(tp_layer_norm_new)
@@ -147,6 +158,11 @@ CALL(tp_norm_layer_apply)
                        .groups = size(m)};
     if (below(m, 2) && m->depth == 0)
         l.mean = l.var = variable(m);
+    if (below(m, 4) == 0) {
+        x = fresh(m, TP_F32, TP_DIMS(2, 3));
+        l.scale = l.shift = fresh(m, TP_F32, TP_DIMS(3));
+        l.groups = below(m, 2) ? 1 : 3;
+    }
     return put(m, tp_norm_layer_apply(rarely(m) ? NULL : &l, x));
 }
 
@@ -313,7 +329,11 @@ CALL(tp_dense_new)
 CALL(tp_dense_apply)
 {
     tp_tensor *x = tensor(m);
-    const tp_dense l = {fellow(m, x), tensor(m)};
+    tp_dense l = {fellow(m, x), tensor(m)};
+    if (below(m, 8) == 0) {
+        x = fresh(m, TP_F32, TP_DIMS(2, 3));
+        l = (tp_dense){fresh(m, TP_F32, TP_DIMS(3, 2)), NULL};
+    }
     return put(m, tp_dense_apply(rarely(m) ? NULL : &l, x));
 }
 
@@ -353,10 +373,11 @@ CALL(tp_conv_layer_apply)
     return put(m, tp_conv_layer_apply(rarely(m) ? NULL : &l, x));
 }
 
+/* What could not be made seldom takes the place of one that was. */
 static int keep_optimizer(monkey *m, tp_optimizer *o)
 {
     tp_optimizer **kept = &m->optimizer[which(m)];
-    if (m->depth) {
+    if (m->depth || (!o && below(m, 4))) {
         tp_optimizer_free(o);
         return o != NULL;
     }
@@ -430,11 +451,26 @@ CALL(tp_optimizer_new)
         m, tp_optimizer_new(tp, rarely(m) ? NULL : &own, NULL, rate, decay, l.n, l.in));
 }
 
+/* A parameter and what is held beside it. */
+static tp_tensor *held_parameter(monkey *m)
+{
+    return tp_param(fresh(m, TP_F32, TP_DIMS(3)), name(m));
+}
+
+/* Of one that it makes, whose first step is still to come; NULL in a body. */
+static tp_optimizer *new_optimizer(monkey *m, tp_tensor **w)
+{
+    *w = m->depth ? NULL : held_parameter(m);
+    return *w ? tp_sgd_new(m->tp, 0.1, NULL, 1, w) : NULL;
+}
+
 CALL(tp_optimizer_apply)
 {
     tp_tensor *g[8]; /* more than parameters() gives */
     for (int i = 0; i < 8; i++)
         g[i] = tensor(m);
+    for (int i = 0, own = below(m, 2); own && i < 8; i++)
+        g[i] = fresh(m, TP_F32, TP_DIMS(3));
     return put(m, tp_optimizer_apply(m->optimizer[which(m)], rarely(m) ? NULL : g));
 }
 
@@ -455,7 +491,13 @@ CALL(tp_optimizer_group)
     many l;
     parameters(m, &l);
     const double scale = number(m), decay = number(m);
-    return done(tp_optimizer_group(m->optimizer[which(m)], scale, decay, l.n, l.in));
+    if (below(m, 3))
+        return done(tp_optimizer_group(m->optimizer[which(m)], scale, decay, l.n, l.in));
+    tp_tensor *w;
+    tp_optimizer *o = new_optimizer(m, &w);
+    const int ok = done(tp_optimizer_group(o, scale, decay, 1, &w));
+    tp_optimizer_free(o);
+    return ok;
 }
 
 CALL(tp_optimizer_schedule)
@@ -507,12 +549,6 @@ CALL(tp_gradient_sum_free)
     (void)m;
     tp_gradient_sum_free(NULL);
     return 1;
-}
-
-/* A parameter and what is held beside it. */
-static tp_tensor *held_parameter(monkey *m)
-{
-    return tp_param(fresh(m, TP_F32, TP_DIMS(3)), name(m));
 }
 
 CALL(tp_gradient_sum_add)
@@ -675,7 +711,7 @@ CALL(tp_average_free)
 CALL(tp_average_update)
 {
     tp_tensor *w = m->depth ? NULL : held_parameter(m);
-    tp_average *a = w ? tp_average_new(m->tp, 0.5, 1, &w) : NULL;
+    tp_average *a = w && !rarely(m) ? tp_average_new(m->tp, 0.5, 1, &w) : NULL;
     const int ok = put(m, tp_average_update(a, below(m, 2) ? NULL : tensor(m)));
     tp_average_free(a);
     return ok;
@@ -684,7 +720,7 @@ CALL(tp_average_update)
 CALL(tp_average_swap)
 {
     tp_tensor *w = m->depth ? NULL : held_parameter(m);
-    tp_average *a = w ? tp_average_new(m->tp, 0.5, 1, &w) : NULL;
+    tp_average *a = w && !rarely(m) ? tp_average_new(m->tp, 0.5, 1, &w) : NULL;
     const int ok = done(tp_average_swap(a));
     tp_average_free(a);
     return ok;
@@ -699,8 +735,11 @@ CALL(tp_patience_over)
 
 CALL(tp_optimizer_free)
 {
-    if (below(m, 4) == 0)
-        keep_optimizer(m, NULL);
+    tp_optimizer **kept = &m->optimizer[which(m)];
+    if (m->depth || below(m, 6))
+        return NOT_MADE;
+    tp_optimizer_free(*kept);
+    *kept = NULL;
     return 1;
 }
 
@@ -713,8 +752,8 @@ CALL(tp_optimizer_set_rate)
 /* A parameter, an optimiser of it and a loss that fit together. */
 static int good_step(monkey *m)
 {
-    tp_tensor *w = tp_param(fresh(m, TP_F32, TP_DIMS(3)), name(m));
-    tp_optimizer *o = tp_sgd_new(m->tp, 0.1, NULL, TP_TENSORS(w));
+    tp_tensor *w;
+    tp_optimizer *o = new_optimizer(m, &w);
     const int ok = put(m, tp_optimizer_step(o, tp_sum(tp_mul(w, w), TP_ALL, false)));
     tp_optimizer_free(o);
     return ok;
@@ -809,8 +848,22 @@ static tp_status add_loss_scale(monkey *m, tp_state *s)
 FOR_STATE(tp_state_add_loss_scale, add_loss_scale(m, s))
 
 FOR_STATE(tp_state_save, tp_state_save(s, path_of(m, below(m, 2) ? "st" : "npz")))
-FOR_STATE(tp_state_load, tp_state_load(s, path_of(m, below(m, 2) ? "st" : "npz"),
-                                       below(m, 2) ? name(m) : NULL))
+
+/* A file, which is that state's as often as not. */
+static const char *file_of(monkey *m, tp_state *s)
+{
+    const char *of = path_of(m, below(m, 2) ? "st" : "npz");
+    if (below(m, 2))
+        tp_state_save(s, of);
+    return of;
+}
+
+static tp_status load(monkey *m, tp_state *s)
+{
+    const char *of = file_of(m, s);
+    return tp_state_load(s, of, below(m, 2) ? name(m) : NULL);
+}
+FOR_STATE(tp_state_load, load(m, s))
 
 static tp_status transfer(monkey *m, tp_state *s)
 {
@@ -821,8 +874,10 @@ static tp_status transfer(monkey *m, tp_state *s)
         table[i] =
             (tp_transfer){patterns[below(m, rarely(m) ? 8 : 4)], patterns[below(m, 7)],
                           below(m, 2), (int)below(m, 3), takes[rarely(m) ? below(m, 7) : 0]};
-    return tp_state_transfer(s, path_of(m, below(m, 2) ? "st" : "npz"), (int)below(m, 4),
-                             table);
+    if (below(m, 3) == 0) /* all as it is */
+        table[0] = (tp_transfer){.from = "*", .to = "*"};
+    const char *of = file_of(m, s);
+    return tp_state_transfer(s, of, (int)below(m, 4), table);
 }
 FOR_STATE(tp_state_transfer, transfer(m, s))
 
@@ -857,8 +912,13 @@ static tp_status save_archive(monkey *m)
 
 static tp_archive *archive(monkey *m)
 {
-    if (below(m, 2))
-        tp_archive_save(m->tp, "a.npz", 1, &(tp_archive_item){"v", number_like(m), NULL});
+    if (below(m, 2)) {
+        const tp_archive_item items[] = {
+            {"v",    number_like(m), NULL        },
+            {"note", NULL,           "the monkey"}
+        };
+        tp_archive_save(m->tp, "a.npz", 2, items);
+    }
     return rarely(m) ? NULL : tp_archive_open(ctx(m), path_of(m, below(m, 2) ? "st" : "npz"));
 }
 

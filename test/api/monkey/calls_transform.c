@@ -32,7 +32,7 @@ CALL(tp_vmap)
     tensors(m, &out, 1 + below(m, 2));
     const tp_vmap_options *o = vmap_options(m, &opt, axes);
     if (m->depth > 1)
-        return 1;
+        return NOT_MADE;
     return put_many(m, &out,
                     tp_vmap(rarely(m) ? NULL : run_body, &b, in.n, in.in, out.n, out.out, o));
 }
@@ -46,7 +46,7 @@ CALL(tp_vmap_apply)
     arguments(m, &in);
     const tp_vmap_options *o = vmap_options(m, &opt, axes);
     if (m->depth > 1)
-        return 1;
+        return NOT_MADE;
     return put(m, tp_vmap_apply(rarely(m) ? NULL : run_body, &b, in.n, in.in, o));
 }
 
@@ -63,7 +63,7 @@ CALL(tp_jvp)
     tensors(m, &dout, n);
     dout.n = out.n;
     if (m->depth > 1)
-        return 1;
+        return NOT_MADE;
     const tp_status s = tp_jvp(rarely(m) ? NULL : run_body, &b, in.n, in.in,
                                rarely(m) ? NULL : din, out.n, out.out, dout.out);
     put_many(m, &dout, s);
@@ -101,7 +101,7 @@ CALL(tp_jacobian)
 {
     matrix_call c;
     if (!draw_matrix_call(m, &c))
-        return 1;
+        return NOT_MADE;
     return put(m, tp_jacobian(rarely(m) ? NULL : run_body, &c.body, c.in.n, c.in.in, c.of));
 }
 
@@ -109,7 +109,7 @@ CALL(tp_hessian)
 {
     matrix_call c;
     if (!draw_matrix_call(m, &c))
-        return 1;
+        return NOT_MADE;
     return put(m, tp_hessian(rarely(m) ? NULL : run_body, &c.body, c.in.n, c.in.in, c.of));
 }
 
@@ -121,6 +121,6 @@ CALL(tp_hvp)
     const int of = rarely(m) ? axis(m) : 0;
     tp_tensor *v = in.in ? fellow(m, in.of[0]) : tensor(m);
     if (m->depth > 1)
-        return 1;
+        return NOT_MADE;
     return put(m, tp_hvp(rarely(m) ? NULL : run_body, &b, in.n, in.in, of, v));
 }

@@ -98,7 +98,8 @@ void one_call(monkey *m, uint64_t draws)
         fflush(m->trace);
     }
     const int ok = rows[i].call(m);
-    (ok ? m->ok : m->bad)[i]++;
+    if (ok != NOT_MADE)
+        (ok ? m->ok : m->bad)[i]++;
     if (!is_mode(mode_number)) {
         fprintf(stderr, "%s leaves another floating-point mode\n", rows[i].name);
         abort();
@@ -148,6 +149,7 @@ static void begin(monkey *m, uint64_t seed)
     };
     for (int i = 0; i < SLOTS; i++)
         m->slot[i] = first[(uint64_t)i % (sizeof first / sizeof *first)];
+    m->optimizer[0] = tp_sgd_new(m->tp, 0.1, NULL, 1, &w);
     begin_objects(m, seed);
 }
 

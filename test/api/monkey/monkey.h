@@ -40,6 +40,8 @@ typedef struct monkey {
  * measure the machine. */
 typedef enum outcome { EITHER, NO_FAILURE, NO_SUCCESS } outcome;
 
+enum { NOT_MADE = -1 }; /* of a call that has no place here: neither a success nor a failure */
+
 typedef struct row {
     const char *name;
     int (*call)(monkey *m); /* did it succeed? */
@@ -71,6 +73,8 @@ tp_ctx *ctx(monkey *m);
 tp_tensor *tensor(monkey *m);
 tp_tensor *fellow(monkey *m, tp_tensor *x);
 tp_tensor *number_like(monkey *m);
+/* Mostly one of those, sometimes any. */
+tp_tensor *some_number(monkey *m);
 tp_tensor *integers(monkey *m);
 /* Of those that are kept the first one, which there is from the beginning, more often than not. */
 int which(monkey *m);
@@ -93,6 +97,8 @@ const char *path_of(monkey *m, const char *ending);
 const tp_window *window(monkey *m, tp_window *w, bool kernel);
 const char *const *names(monkey *m, const char *const *good);
 many *tensors(monkey *m, many *l, int n);
+/* An image [n, c, h, w] as often as something else. */
+tp_tensor *image(monkey *m);
 /* A size, or the handle of one? */
 bool is_size(int64_t d);
 int put(monkey *m, tp_tensor *t);

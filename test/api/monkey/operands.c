@@ -29,7 +29,7 @@ bool rarely(monkey *m)
 
 tp_ctx *ctx(monkey *m)
 {
-    return below(m, 30) ? m->tp : NULL;
+    return below(m, 10) ? m->tp : NULL;
 }
 
 tp_tensor *tensor(monkey *m)
@@ -61,6 +61,11 @@ tp_tensor *number_like(monkey *m)
     return x;
 }
 
+tp_tensor *some_number(monkey *m)
+{
+    return below(m, 4) ? number_like(m) : tensor(m);
+}
+
 tp_tensor *integers(monkey *m)
 {
     tp_tensor *x = tensor(m);
@@ -80,6 +85,11 @@ int which(monkey *m)
 tp_tensor *fresh(monkey *m, tp_dtype t, int rank, const int64_t *shape)
 {
     return tp_full(m->tp, t, rank, shape, below(m, 3));
+}
+
+tp_tensor *image(monkey *m)
+{
+    return below(m, 2) ? fresh(m, TP_F32, TP_DIMS(1, 4, 4, 4)) : tensor(m);
 }
 
 tp_graph *graph(monkey *m)
