@@ -9,11 +9,8 @@
 #include <stdint.h>
 #include <string.h>
 
-enum {
-    MOST = 1024, /* samples that wait at a time */
-    MOST_IDLE =
-        32 /* stacks that are kept for the next time: what they needed once stays with them */
-};
+/* Samples that wait at a time; and stacks that are kept for the next time, since what they needed once stays with them. */
+enum { MOST = 1024, MOST_IDLE = 32 };
 #define RANGE ((uint64_t)TPI_SAMPLE_RANGE)
 #define LAST (UINT64_C(1) << 57) /* of all numbers; a tensor's `read` has 58 bits for one */
 
@@ -30,8 +27,7 @@ typedef enum sample_state {
 
 typedef struct sample {
     tpi_samples *of;
-    tpi_fiber
-        *fiber; /* NULL: it has not begun, or runs on the stack of who called, and alone */
+    tpi_fiber *fiber;  /* NULL: it has not begun, or has the stack of who called, alone */
     tpi_caller caller; /* while it does not run */
     int32_t number;
     uint8_t state;
