@@ -200,12 +200,14 @@ bool tpi_own(tp_tensor *t)
 {
     tp_ctx *ctx = t->ctx;
     tpi_caller *c = &ctx->caller;
-    tp_tensor **v = tpi_grow(&ctx->mem, c->owned, c->n_owned, &c->owned_size, sizeof *v);
-    if (!v) {
-        tpi_unref(t);
-        return false;
+    if (c->n_owned == c->owned_size) {
+        tp_tensor **v = tpi_grow(&ctx->mem, c->owned, c->n_owned, &c->owned_size, sizeof *v);
+        if (!v) {
+            tpi_unref(t);
+            return false;
+        }
+        c->owned = v;
     }
-    c->owned = v;
     move_owned(c, t, c->n_owned++);
     return true;
 }
