@@ -82,7 +82,7 @@ function(tapir_test_settings name)
 
   # examples
   tapir_test_row("example_(quickstart|train|dynamic_model|misuse)" 120 fast)
-  tapir_test_row("example_recursion"                           300 fast)
+  tapir_test_row("example_(recursion|spinn)"                   300 fast)
   tapir_test_row("example_mnist_drawn"                         600 fast)
   # Many calls of what `rnn` has too. Those that wait for the C compiler are not for the sanitizers at all.
   tapir_test_row("example_(branch|loops)_reference"            600 ${unless_sanitized})
@@ -90,7 +90,7 @@ function(tapir_test_settings name)
   tapir_test_row("example_.*_auto"                             600 long)
   tapir_test_row("example_(learns_rnn|mnist_real_long)"        1800 long)
   tapir_test_row("example_mnist_real"                          1800)
-  tapir_test_row("example_recursion_.*"                        300)
+  tapir_test_row("example_(recursion|spinn)_.*"                300)
   tapir_test_row("example_.*"                                  600)
 
   # texts, bytes and files

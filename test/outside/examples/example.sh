@@ -254,6 +254,18 @@ recursion)
     has 'bits_equal yes'
     at_least "the quality of batches" "$(awk '/quality/ { print $NF }' "$out")" 0.9
     ;;
+spinn)
+    run spinn --trees 60 --epochs 2 --hidden 12 --batch 16 --check
+    has 'bits_equal yes'
+    at_least "the quality of batches" "$(awk '/quality/ { sub(/;/, "", $13); print $13 }' "$out")" 0.7
+    at_least "the times that samples waited" "$(awk '/waited/ { print $(NF - 1) }' "$out")" 500
+    ;;
+spinn_sst)
+    need "$TAPIR_SHARED/data/sst/train.txt"
+    run spinn "$TAPIR_SHARED/data/sst/train.txt" --trees 200 --epochs 2 --check
+    has '200 sentences, .*'
+    has 'bits_equal yes'
+    ;;
 recursion_sst)
     need "$TAPIR_SHARED/data/sst/train.txt"
     run recursion "$TAPIR_SHARED/data/sst/train.txt" --trees 400 --epochs 2 --check
@@ -307,7 +319,7 @@ misuse)
     grep -q '^usage: ' "$out" || fail "mnist did not say how it is used"
     "$folder/mnist" --train 40 --test 20 --epochs 1 --save "$work/no/such" >"$out" 2>&1 &&
         fail "mnist could not save and said nothing"
-    for program in private newton ponder early_exit recursion; do
+    for program in private newton ponder early_exit recursion spinn; do
         "$folder/$program" --orbits 0 >"$out" 2>&1 && fail "$program took a bad number"
         grep -q '^usage: ' "$out" || fail "$program did not say how it is used"
     done
