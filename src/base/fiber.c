@@ -9,16 +9,16 @@
 #include <sys/mman.h>
 #include <unistd.h>
 
-#if defined(__has_feature)
+#if defined(__SANITIZE_THREAD__)
+#define THREAD_SANITIZER
+#elif defined(__has_feature)
 #if __has_feature(thread_sanitizer)
 #define THREAD_SANITIZER
 #endif
 #endif
 #if defined(TPI_ADDRESS_SANITIZER)
 #include <sanitizer/common_interface_defs.h>
-#elif defined(__SANITIZE_THREAD__) || defined(THREAD_SANITIZER)
-#undef THREAD_SANITIZER
-#define THREAD_SANITIZER
+#elif defined(THREAD_SANITIZER)
 #include <sanitizer/tsan_interface.h>
 #endif
 
@@ -31,12 +31,8 @@ enum { STACK = 512 << 10 };
  * that never returns. */
 
 #if defined(__x86_64__) && defined(__ELF__) && !defined(__ILP32__)
-enum {
-    N_KEPT = 8,
-    RUN = 4,
-    USER = 3,
-    RETURN = 7
-}; /* mode, r15, r14, r13, r12, rbx, rbp, return */
+/* mode, r15, r14, r13, r12, rbx, rbp, return */
+enum { N_KEPT = 8, RUN = 4, USER = 3, RETURN = 7 };
 __asm__(".text\n"
         ".hidden tpi_switch\n"
         ".globl tpi_switch\n"
@@ -147,20 +143,17 @@ static uintptr_t mode_now(void)
 #elif defined(__riscv) && __riscv_xlen == 64 && defined(__riscv_float_abi_double) &&           \
     defined(__ELF__)
 enum { N_KEPT = 26, RUN = 2, USER = 3, RETURN = 1 }; /* fcsr, ra, s0 ... s11, fs0 ... fs11 */
-#define TPI_S(n, at) "    sd s" #n ", " #at "(sp)\n"
-#define TPI_L(n, at) "    ld s" #n ", " #at "(sp)\n"
-#define TPI_FS(n, at) "    fsd fs" #n ", " #at "(sp)\n"
-#define TPI_FL(n, at) "    fld fs" #n ", " #at "(sp)\n"
+/* clang-format off */
+#define TPI_SAVE(n, at) "    sd s" #n ", " #at "(sp)\n"
+#define TPI_LOAD(n, at) "    ld s" #n ", " #at "(sp)\n"
+#define TPI_SAVE_FLOAT(n, at) "    fsd fs" #n ", " #at "(sp)\n"
+#define TPI_LOAD_FLOAT(n, at) "    fld fs" #n ", " #at "(sp)\n"
 #define TPI_KEPT(X)                                                                            \
-    X(0, 16)                                                                                   \
-    X(1, 24)                                                                                   \
-    X(2, 32) X(3, 40) X(4, 48) X(5, 56) X(6, 64) X(7, 72) X(8, 80) X(9, 88) X(10, 96)          \
-        X(11, 104)
+    X(0, 16) X(1, 24) X(2, 32) X(3, 40) X(4, 48) X(5, 56) X(6, 64) X(7, 72) X(8, 80) X(9, 88)  \
+    X(10, 96) X(11, 104)
 #define TPI_KEPT_FLOATS(X)                                                                     \
-    X(0, 112)                                                                                  \
-    X(1, 120)                                                                                  \
-    X(2, 128) X(3, 136) X(4, 144) X(5, 152) X(6, 160) X(7, 168) X(8, 176) X(9, 184) X(10, 192) \
-        X(11, 200)
+    X(0, 112) X(1, 120) X(2, 128) X(3, 136) X(4, 144) X(5, 152) X(6, 160) X(7, 168) X(8, 176)  \
+    X(9, 184) X(10, 192) X(11, 200)
 __asm__(".text\n"
         ".hidden tpi_switch\n"
         ".globl tpi_switch\n"
@@ -169,26 +162,31 @@ __asm__(".text\n"
         "    addi sp, sp, -208\n"
         "    frcsr t0\n"
         "    sd t0, 0(sp)\n"
-        "    sd ra, 8(sp)\n" TPI_KEPT(TPI_S)
-            TPI_KEPT_FLOATS(TPI_FS) "    sd sp, 0(a0)\n"
-                                    "    mv sp, a1\n"
-                                    "    ld t0, 0(sp)\n"
-                                    "    fscsr t0\n"
-                                    "    ld ra, 8(sp)\n" TPI_KEPT(TPI_L) TPI_KEPT_FLOATS(
-                                        TPI_FL) "    addi sp, sp, 208\n"
-                                                "    ret\n"
-                                                ".size tpi_switch, .-tpi_switch\n"
-                                                ".hidden tpi_switch_enter\n"
-                                                ".globl tpi_switch_enter\n"
-                                                ".type tpi_switch_enter, @function\n"
-                                                "tpi_switch_enter:\n"
-                                                "    .cfi_startproc\n"
-                                                "    .cfi_undefined ra\n"
-                                                "    mv a0, s1\n"
-                                                "    jalr s0\n"
-                                                "    ebreak\n"
-                                                "    .cfi_endproc\n"
-                                                ".size tpi_switch_enter, .-tpi_switch_enter\n");
+        "    sd ra, 8(sp)\n"
+        TPI_KEPT(TPI_SAVE)
+        TPI_KEPT_FLOATS(TPI_SAVE_FLOAT)
+        "    sd sp, 0(a0)\n"
+        "    mv sp, a1\n"
+        "    ld t0, 0(sp)\n"
+        "    fscsr t0\n"
+        "    ld ra, 8(sp)\n"
+        TPI_KEPT(TPI_LOAD)
+        TPI_KEPT_FLOATS(TPI_LOAD_FLOAT)
+        "    addi sp, sp, 208\n"
+        "    ret\n"
+        ".size tpi_switch, .-tpi_switch\n"
+        ".hidden tpi_switch_enter\n"
+        ".globl tpi_switch_enter\n"
+        ".type tpi_switch_enter, @function\n"
+        "tpi_switch_enter:\n"
+        "    .cfi_startproc\n"
+        "    .cfi_undefined ra\n"
+        "    mv a0, s1\n"
+        "    jalr s0\n"
+        "    ebreak\n"
+        "    .cfi_endproc\n"
+        ".size tpi_switch_enter, .-tpi_switch_enter\n");
+/* clang-format on */
 
 static uintptr_t mode_now(void)
 {
@@ -278,14 +276,21 @@ static void come_inside(tpi_fiber *f, bool again)
 
 /* ---- fibers ----------------------------------------------------------------------------------------------------------- */
 
+static void go_from_to(place *from, place *to)
+{
+#if defined(TPI_SWITCH)
+    tpi_switch(from, *to);
+#elif defined(TPI_UCONTEXT)
+    swapcontext(from, to);
+#else
+    (void)from, (void)to;
+#endif
+}
+
 static void go_outside(tpi_fiber *f)
 {
     leave_inside(f);
-#if defined(TPI_SWITCH)
-    tpi_switch(&f->inside, f->outside);
-#elif defined(TPI_UCONTEXT)
-    swapcontext(&f->inside, &f->outside);
-#endif
+    go_from_to(&f->inside, &f->outside);
 }
 
 #if defined(TPI_SWITCH) || defined(TPI_UCONTEXT)
@@ -334,11 +339,7 @@ static void prepare(tpi_fiber *f)
 static bool go_inside(tpi_fiber *f)
 {
     leave_outside(f);
-#if defined(TPI_SWITCH)
-    tpi_switch(&f->outside, f->inside);
-#elif defined(TPI_UCONTEXT)
-    swapcontext(&f->outside, &f->inside);
-#endif
+    go_from_to(&f->outside, &f->inside);
     come_outside(f);
     return !f->waits;
 }

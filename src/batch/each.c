@@ -435,11 +435,10 @@ tp_tensor *tpi_samples_refuse_draw(tpi_queue *w, tpi_at at)
         ctx->caller.stream == s->outside.stream ? NULL : tpi_stream_of(ctx, ctx->caller.stream);
     if (!stream) {
         tpi_samples_take_turn(w);
-        return has_fiber(s) && !is_first(s, s->now)
+        return s->now->fiber && !is_first(s, s->now)
                    ? tpi_fail(ctx, at, "tp_random_stream", TP_E_STATE,
                               "numbers are drawn in the midst of something by a sample that is "
-                              "not the first: "
-                              "choose a stream of its own")
+                              "not the first: choose a stream of its own")
                    : NULL;
     }
     const uint64_t mark = ctx->caller.first + 1;

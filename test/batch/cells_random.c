@@ -56,29 +56,25 @@ typedef struct program {
     tp_tensor *matrix[MATRICES], *vector[VECTORS];
 } program;
 
-static int below(uint64_t *seed, int n)
-{
-    return (int)((unit_random(seed) >> 33) % (uint64_t)n);
-}
-
 static program program_of(uint64_t seed)
 {
     program p = {.seed = seed};
     uint64_t s = seed * 2654435761u + 17;
-    p.n_in = 1 + below(&s, MOST_IN);
-    p.n_out = 1 + below(&s, MOST_OUT);
-    p.rows = 1 + below(&s, MOST_ROWS);
-    p.n_ops = p.n_out + 1 + below(&s, MOST_OPS - MOST_OUT);
+    p.n_in = 1 + unit_below(&s, MOST_IN);
+    p.n_out = 1 + unit_below(&s, MOST_OUT);
+    p.rows = 1 + unit_below(&s, MOST_ROWS);
+    p.n_ops = p.n_out + 1 + unit_below(&s, MOST_OPS - MOST_OUT);
     for (int i = 0; i < p.n_ops; i++) {
         const int there = p.n_in + i;
         /* newer values are likelier, so that most are used */
-        const int near = there - 1 - below(&s, there < 3 ? there : 3);
-        p.ops[i] = (op){(op_kind)below(&s, OPS), near, below(&s, there), below(&s, 2)};
+        const int near = there - 1 - unit_below(&s, there < 3 ? there : 3);
+        p.ops[i] =
+            (op){(op_kind)unit_below(&s, OPS), near, unit_below(&s, there), unit_below(&s, 2)};
     }
     for (int i = 0; i < p.n_out; i++)
         p.out[i] = p.n_in + p.n_ops - 1 - i;
     for (int i = 0; i < MATRICES + VECTORS; i++)
-        p.marked[i] = below(&s, 5) > 0;
+        p.marked[i] = unit_below(&s, 5) > 0;
     return p;
 }
 
@@ -187,11 +183,11 @@ static tp_tensor *calls(const program *p, tp_function *f, uint64_t seed, tp_tens
     for (int i = 0; i < CALLS; i++) {
         tp_tensor *in[MOST_IN], *out[MOST_OUT];
         for (int k = 0; k < p->n_in; k++)
-            in[k] = v[below(&seed, n)];
+            in[k] = v[unit_below(&seed, n)];
         tp_function_call(f, p->n_in, in, p->n_out, out);
         for (int k = 0; k < p->n_out; k++) {
             v[n++] = out[k];
-            if (below(&seed, 3) == 0) {
+            if (unit_below(&seed, 3) == 0) {
                 tp_tensor *one = tp_mean(tp_tanh(out[k]), TP_ALL, false);
                 loss = loss ? tp_add(loss, one) : one;
             }
@@ -217,7 +213,7 @@ static void use(const program *made, bool batched, int order, outcome *o)
     for (int i = 0; i < VECTORS; i++)
         xs[n++] = p.vector[i] = random_tensor(tp, &s, 0, p.marked[MATRICES + i]);
     for (int i = 0; i < LEAVES; i++)
-        xs[n++] = v[i] = random_tensor(tp, &s, p.rows, below(&s, 3) > 0);
+        xs[n++] = v[i] = random_tensor(tp, &s, p.rows, unit_below(&s, 3) > 0);
     int asked = 0;
     for (int i = 0; i < n; i++)
         if (tp_requires_grad(xs[i]))

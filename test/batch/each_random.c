@@ -59,20 +59,16 @@ typedef struct program {
     float read[MOST_SAMPLES];
 } program;
 
-static int below(uint64_t *seed, int n)
-{
-    return (int)((unit_random(seed) >> 33) % (uint64_t)n);
-}
-
 static program program_of(uint64_t seed)
 {
     program p = {.seed = seed};
     uint64_t s = seed * 2654435761u + 99;
-    p.n_samples = 1 + below(&s, MOST_SAMPLES);
-    p.n_steps = 2 + below(&s, MOST_STEPS - 1);
+    p.n_samples = 1 + unit_below(&s, MOST_SAMPLES);
+    p.n_steps = 2 + unit_below(&s, MOST_STEPS - 1);
     for (int i = 0; i < p.n_steps; i++)
-        p.steps[i] = (step){(step_kind)below(&s, STEPS), below(&s, STATES), below(&s, STATES),
-                            below(&s, MATRICES), below(&s, MOST_TURNS + 1)};
+        p.steps[i] = (step){(step_kind)unit_below(&s, STEPS), unit_below(&s, STATES),
+                            unit_below(&s, STATES), unit_below(&s, MATRICES),
+                            unit_below(&s, MOST_TURNS + 1)};
     return p;
 }
 

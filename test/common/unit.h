@@ -165,4 +165,10 @@ static inline uint64_t unit_random(uint64_t *s)
     return *s * UINT64_C(0x2545f4914f6cdd1d);
 }
 
+/* From 0 to below n. */
+static inline int unit_below(uint64_t *s, int n)
+{
+    return (int)((unit_random(s) >> 33) % (uint64_t)n);
+}
+
 #endif
