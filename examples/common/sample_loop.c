@@ -20,7 +20,7 @@ static bool number(const char *text, int64_t *out)
 
 static void usage(const char *program, int n, const argument *arguments, bool folder)
 {
-    fprintf(stderr, "usage: %s%s", program, folder ? " [FOLDER]" : "");
+    fprintf(stderr, "usage: %s%s", program, folder ? " [DATA]" : "");
     for (int i = 0; i < n; i++)
         fprintf(stderr, " [%s N]", arguments[i].name);
     fprintf(stderr, " [--check]\n");
